@@ -14,8 +14,8 @@ import type { RunObject } from './run/run-object.ts'
 import type { SessionObject } from './session/session-object.ts'
 import type { SkillObject } from './skills/skill-object.ts'
 import type Transpiler from './skills/transpiler/main.ts'
-import type { TenancyDesk } from './tenant/installation-requests.ts'
-import type { SkillDesk } from './tenant/skills/skill-registry.ts'
+import type { InstallationRequests } from './tenant/installation-requests.ts'
+import type { SkillRegistry } from './tenant/skills/skill-registry.ts'
 import type { TenantObject } from './tenant/tenant-object.ts'
 
 export type Env = {
@@ -98,14 +98,14 @@ export function identityOf(env: Env): Identity {
  * The RPC view of an object: its asynchronous methods with their own types. The platform's stub
  * type rewrites them for serialisation, and turns JSON of unknown shape into `never`.
  */
-export type Remote<T> = {
+export type RpcStub<T> = {
   [K in keyof T as T[K] extends (...args: never[]) => Promise<unknown>
     ? Exclude<K, 'fetch' | 'alarm'>
     : never]: T[K]
 }
 
 /** The network for channels and skills, and the origins that tests replace. */
-export const outsideOf = ({
+export const outboundNetwork = ({
   OUTSIDE,
   LOOPBACK_CHANNELS,
 }: Env): { outside: Outside; standIns: StandIns | undefined } => ({
@@ -113,33 +113,33 @@ export const outsideOf = ({
   standIns: LOOPBACK_CHANNELS,
 })
 
-export const transpiler = ({ TRANSPILER }: Env) => TRANSPILER as unknown as Remote<Transpiler>
+export const transpiler = ({ TRANSPILER }: Env) => TRANSPILER as unknown as RpcStub<Transpiler>
 export const tenantObject = (env: Env, tenant: string) =>
-  env.TENANT.getByName(tenant) as unknown as Remote<TenantObject>
+  env.TENANT.getByName(tenant) as unknown as RpcStub<TenantObject>
 /** The tenant's skill registry, reached in one RPC. */
 export const tenantSkills = (env: Env, tenant: string) =>
-  (env.TENANT.getByName(tenant) as unknown as { skills: Remote<SkillDesk> }).skills
+  (env.TENANT.getByName(tenant) as unknown as { skills: RpcStub<SkillRegistry> }).skills
 /** The requests that only the installation makes to a tenant's object. */
 export const tenancy = (env: Env, tenant: string) =>
-  (env.TENANT.getByName(tenant) as unknown as { tenancy: Remote<TenancyDesk> }).tenancy
+  (env.TENANT.getByName(tenant) as unknown as { tenancy: RpcStub<InstallationRequests> }).tenancy
 export const runObject = (env: Env, tenant: string, run: string) =>
-  env.RUN.getByName(`${tenant}/${run}`) as unknown as Remote<RunObject>
+  env.RUN.getByName(`${tenant}/${run}`) as unknown as RpcStub<RunObject>
 /** Sessions belong to one agent, which chooses their names. */
 export const sessionObject = (
   env: Env,
   { tenant, agent, session }: { tenant: string; agent: string; session: string },
-) => env.SESSION.getByName(`${tenant}/${agent}/${session}`) as unknown as Remote<SessionObject>
+) => env.SESSION.getByName(`${tenant}/${agent}/${session}`) as unknown as RpcStub<SessionObject>
 /** The counts of an agent over all its sessions. No session has an empty name. */
 export const agentQuestions = (env: Env, { tenant, agent }: { tenant: string; agent: string }) =>
   sessionObject(env, { tenant, agent, session: '' })
 export const poolObject = (env: Env, tenant: string, pool: string) =>
-  env.POOL.getByName(`${tenant}/${pool}`) as unknown as Remote<PoolObject>
+  env.POOL.getByName(`${tenant}/${pool}`) as unknown as RpcStub<PoolObject>
 export const logObject = (env: Env, tenant: string) =>
-  env.LOG.getByName(tenant) as unknown as Remote<LogObject>
+  env.LOG.getByName(tenant) as unknown as RpcStub<LogObject>
 export const channelObject = (env: Env, tenant: string) =>
-  env.CHANNEL.getByName(tenant) as unknown as Remote<ChannelObject>
+  env.CHANNEL.getByName(tenant) as unknown as RpcStub<ChannelObject>
 /** The registry of tenants, one for the whole installation. */
 export const installationObject = (env: Env) =>
-  env.INSTALLATION.getByName(INSTALLATION_LOG) as unknown as Remote<InstallationObject>
+  env.INSTALLATION.getByName(INSTALLATION_LOG) as unknown as RpcStub<InstallationObject>
 export const skillObject = (env: Env, tenant: string, skill: string) =>
-  env.SKILL.getByName(`${tenant}/${skill}`) as unknown as Remote<SkillObject>
+  env.SKILL.getByName(`${tenant}/${skill}`) as unknown as RpcStub<SkillObject>

@@ -29,7 +29,7 @@ import { tenantRoutes } from './api/tenants.ts'
 import type { Verbs } from './api/verb.ts'
 import { workerRoutes } from './api/workers.ts'
 import type { Env } from './bindings.ts'
-import { permitted } from './decision/decide.ts'
+import { requirePermission } from './decision/decide.ts'
 import { SUSPENDED } from './directory/directory.ts'
 import type { Identified } from './http/intake.ts'
 import {
@@ -46,7 +46,7 @@ import {
 } from './http/intake.ts'
 import { problem } from './http/problem.ts'
 import { headersOf } from './http/response-headers.ts'
-import { governs } from './installation/installation.ts'
+import { authorizeInstallation } from './installation/installation.ts'
 import { refusal, unrouted, wrongKey } from './pages/unrouted.tsx'
 import { logError } from './platform/error-log.ts'
 
@@ -160,7 +160,8 @@ async function identify(
   pathParams: Record<string, string>,
 ): Promise<Result<Identified | null>> {
   const { callers, action } = route
-  if (callers.includes('installation')) return governs(request, env, action, pathParams['tenant'] ?? '')
+  if (callers.includes('installation'))
+    return authorizeInstallation(request, env, action, pathParams['tenant'] ?? '')
   if (callers.some((caller) => IDENTIFIED_BY_VERB.has(caller))) return ok(null)
   const identified = callers.includes('worker')
     ? await identifyBySignature(request, bytes, env)
@@ -170,7 +171,7 @@ async function identify(
   if (directory.state === 'suspended' && action === 'worker.claim') return err(SUSPENDED) // running calls may finish
   if (!callers.includes(KINDS[principal.kind])) return err(wrongKey(KINDS[principal.kind], callers))
   // A route without an action decides in its verb: a proposed call.
-  const may = action === null ? ok(true) : permitted(directory, principal, action)
+  const may = action === null ? ok(true) : requirePermission(directory, principal, action)
   return may.ok ? identified : may
 }
 

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { err, ok, type Result } from '../shared/result.ts'
 import type { Refusal } from './state.ts'
 
-export type Spec = {
+export type ChildSpec = {
   readonly name: string
   /** Starts with an absolute path. Holds no secret. */
   readonly argv: readonly string[]
@@ -39,7 +39,7 @@ export const pdeathsig = (argv: readonly string[], signal: 'KILL' | 'TERM' = 'KI
 
 export class Child {
   readonly name: string
-  readonly #spec: Spec
+  readonly #spec: ChildSpec
   /** Reports an unexpected death of the child and its restarts. */
   readonly #say: (text: string) => void
   #process: ChildProcess | undefined
@@ -48,7 +48,7 @@ export class Child {
   #supervised = false
   #starting = false
 
-  constructor(spec: Spec, say: (text: string) => void) {
+  constructor(spec: ChildSpec, say: (text: string) => void) {
     this.name = spec.name
     this.#spec = spec
     this.#say = say

@@ -27,11 +27,11 @@ const FILES = ['cgroup.procs', 'cgroup.threads', 'cgroup.subtree_control', 'task
 const TRIES = 3
 
 /** Run as root: moves this process into a new group that belongs to the user. */
-export function delegate(user: { readonly uid: number; readonly gid: number }): void {
-  removeDelegated()
+export function delegateCgroup(user: { readonly uid: number; readonly gid: number }): void {
+  removeEmptyCgroups()
   for (let tries = TRIES; tries > 0; tries--) {
     try {
-      for (const parent of parents()) enterNew(parent, user)
+      for (const parent of parentCgroups()) enterNew(parent, user)
       return
     } catch {
       // The host does not permit it, as in most containers; the worker finds out and reports it.
@@ -59,13 +59,13 @@ function enterNew(parent: string, { uid, gid }: { readonly uid: number; readonly
  * Removes our groups without processes and returns those that could not be removed yet. A group of
  * another PID namespace may only look empty from here, so it is skipped.
  */
-export function removeDelegated(): string[] {
+export function removeEmptyCgroups(): string[] {
   const here = ownNamespace()
   const isSeen = (name: string): boolean => {
     const [named, namespace] = OURS.exec(name) ?? []
     return named !== undefined && (here === INITIAL_PID_NAMESPACE || here === namespace)
   }
-  return parents().flatMap((parent) =>
+  return parentCgroups().flatMap((parent) =>
     readdirSync(parent)
       .filter(isSeen)
       .map((name) => join(parent, name))
@@ -105,7 +105,7 @@ function removed(folder: string): boolean {
  * The parents of new groups. v1: our own groups. v2: the top group, because a group with processes
  * can't delegate controllers.
  */
-export function parents(): string[] {
+export function parentCgroups(): string[] {
   if (process.geteuid?.() !== 0) return []
   const tree = ownTree()
   if (!tree.ok) return []

@@ -190,7 +190,9 @@ function standing(demo: DemoStack): void {
 
   const second = digestOf('/usr/bin/cat', '--run', run)
   check(
-    second.code === 0 && second.out.startsWith('succeeded') && /approved by standing approvals/.test(second.out),
+    second.code === 0 &&
+      second.out.startsWith('succeeded') &&
+      /approved by standing approvals/.test(second.out),
     'a call that needs no new approval',
   )
   const stands = countersign(demo, 'approvals', 'standing')

@@ -25,7 +25,7 @@ function ownAddresses(): string[] {
  * A `network` for workerd's configuration. `loopback` is for tests only, whose receivers are on
  * this host.
  */
-export function outsideNetwork(loopback: boolean): string {
+export function publicNetwork(loopback: boolean): string {
   const list = (items: readonly string[]): string =>
     `[${items.map((item) => JSON.stringify(item)).join(', ')}]`
   const allow = list(['public', ...(loopback ? ['127.0.0.1/32'] : [])])

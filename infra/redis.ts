@@ -4,7 +4,7 @@
 import { existsSync, rmSync, symlinkSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
-import { pdeathsig, type Spec } from './child-process.ts'
+import { type ChildSpec, pdeathsig } from './child-process.ts'
 import { type Secrets, type State, sha256, writePrivate } from './state.ts'
 
 /** The prefix of all our keys and channels; the access list permits no others. */
@@ -97,7 +97,7 @@ export function redisProgram(state: State): string | undefined {
   return named
 }
 
-export function redisSpec(state: State, program: string, port: number, secrets: Secrets): Spec {
+export function redisSpec(state: State, program: string, port: number, secrets: Secrets): ChildSpec {
   const conf = join(state.redis, 'redis.conf')
   writePrivate(join(state.redis, 'users.acl'), redisAcl(secrets))
   writePrivate(conf, redisConf(state, port))

@@ -6,7 +6,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readlinkSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import process from 'node:process'
-import { delegate } from './delegate-cgroup.ts'
+import { delegateCgroup } from './delegate-cgroup.ts'
 
 export type User = { readonly uid: number; readonly gid: number }
 
@@ -43,25 +43,25 @@ function argvFor<Name extends string>(
   const names = Object.keys(folders) as Name[] // the keys of a record of Name
   const staged = Object.fromEntries(names.map((name) => [name, join(STAGE, name)])) as Record<Name, string> // one for each Name
   const binds = names.map((name) => [folders[name], staged[name]] as const)
-  const enter = JSON.stringify({ user, binds, delegated, argv: command(staged) } satisfies Entry)
+  const enter = JSON.stringify({ user, binds, delegated, argv: command(staged) } satisfies EntryPlan)
   return [UNSHARE, '--mount', '--', process.execPath, import.meta.filename, enter]
 }
 
 /** What the process in the new mount namespace, still root, does before it becomes the command. */
-type Entry = {
+type EntryPlan = {
   readonly user: User
   readonly binds: readonly (readonly [string, string])[]
   readonly delegated: boolean
   readonly argv: readonly string[]
 }
 
-function enter({ user, binds, delegated, argv }: Entry): void {
+function enter({ user, binds, delegated, argv }: EntryPlan): void {
   execFileSync(MOUNT, ['-t', 'tmpfs', '-o', 'mode=0755,size=1m,nosuid,nodev', 'countersign', STAGE])
   for (const [from, to] of binds) {
     if (canEnter(from, user)) bindFolder(from, to)
     else bindEntries(from, to)
   }
-  if (delegated) delegate(user)
+  if (delegated) delegateCgroup(user)
   const drop = [
     '--reuid',
     `${user.uid}`,

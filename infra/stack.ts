@@ -6,7 +6,7 @@ import { rmSync } from 'node:fs'
 import { type Err, err, ok, type Result } from '../shared/result.ts'
 import type { Client } from '../shared/routes/client.ts'
 import { Child } from './child-process.ts'
-import { removeDelegated } from './delegate-cgroup.ts'
+import { removeEmptyCgroups } from './delegate-cgroup.ts'
 import { redisProgram, redisSpec } from './redis.ts'
 import { type DevInfo, enrolmentToken, operatorClient, readKeys, seed } from './seed.ts'
 import { type Ready, type Say, setUp } from './setup.ts'
@@ -20,7 +20,13 @@ import {
   TENANT,
   writePrivate,
 } from './state.ts'
-import { enrolledAs, enrolWorker, prepareWorker, type WorkerAt, workerSpec } from './worker-process.ts'
+import {
+  enrolledWorkerId,
+  enrolWorker,
+  prepareWorker,
+  type WorkerEndpoints,
+  workerSpec,
+} from './worker-process.ts'
 import { edgeSpec, wranglerSpec } from './workerd.ts'
 
 export type StackOptions = {
@@ -95,7 +101,7 @@ type Parts = {
   readonly redis: Child
   readonly edge: Child
   readonly worker: Child
-  readonly workerAt: WorkerAt
+  readonly workerAt: WorkerEndpoints
 }
 
 async function makeParts(
@@ -160,7 +166,7 @@ async function startParts(
 
 async function stopParts({ worker, edge, redis }: Parts): Promise<void> {
   for (const part of [worker, edge, redis]) await part.stop()
-  removeDelegated()
+  removeEmptyCgroups()
 }
 
 async function startInOrder(
@@ -173,7 +179,7 @@ async function startInOrder(
   const start = (): ReturnType<Child['start']> =>
     options.worker === 'idle' ? Promise.resolve(ok(undefined)) : worker.start()
   // An enrolled worker tries its sandboxes before it asks for the edge, which takes about as long as the edge takes to start.
-  const early = enrolledAs(state) === undefined ? undefined : start()
+  const early = enrolledWorkerId(state) === undefined ? undefined : start()
   for (const part of [redis, edge]) {
     const started = await part.start()
     if (!started.ok) return started
@@ -186,7 +192,7 @@ async function startInOrder(
     const enrolled = token.ok ? await enrolWorker(state, token.value) : token
     if (!enrolled.ok) return enrolled
   }
-  const worker_id = enrolledAs(state)
+  const worker_id = enrolledWorkerId(state)
   if (worker_id === undefined) return err('the worker has no identity after its enrolment')
   const working = await (early ?? start())
   if (!working.ok) return working

@@ -5,13 +5,13 @@ import { spawn } from 'node:child_process'
 import { chownSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { err, ok, type Result } from '../shared/result.ts'
-import { pdeathsig, type Spec } from './child-process.ts'
+import { type ChildSpec, pdeathsig } from './child-process.ts'
 import { userNamed, WORKER_USER } from './packages.ts'
 import { redisUrl } from './redis.ts'
 import { asWorker, type User } from './run-as-user.ts'
 import { type Refusal, ROOT, type Secrets, type State, TENANT, writePrivate } from './state.ts'
 
-export type WorkerAt = {
+export type WorkerEndpoints = {
   readonly url: string
   readonly redisPort: number
   /** Settings for `npm start` and tests. On a permanent host the operator chooses them. */
@@ -59,7 +59,12 @@ function homePath(state: State): string {
  * Writes worker.json at every start, because ports may have changed; other settings of the operator
  * stay. The worker's user must own the file, or the worker refuses it.
  */
-export function prepareWorker(state: State, at: WorkerAt, secrets: Secrets, home = homePath(state)): void {
+export function prepareWorker(
+  state: State,
+  at: WorkerEndpoints,
+  secrets: Secrets,
+  home = homePath(state),
+): void {
   const own = (path: string): void => {
     const { uid, gid } = user()
     if (asRoot()) chownSync(path, uid, gid)
@@ -80,7 +85,7 @@ export function prepareWorker(state: State, at: WorkerAt, secrets: Secrets, home
   own(path)
 }
 
-const stackSettings = ({ concurrency, private_hosts }: NonNullable<WorkerAt['stack']>): object => ({
+const stackSettings = ({ concurrency, private_hosts }: NonNullable<WorkerEndpoints['stack']>): object => ({
   concurrency,
   drain_ms: DRAIN_MS,
   ...(private_hosts.length === 0 ? {} : { private_hosts }),
@@ -103,7 +108,7 @@ const keyFile = (state: State): string => join(state.worker, 'key.json')
  * The id that the edge gave our worker, or `undefined` if it was not enrolled or the enrolment was
  * cut off.
  */
-export function enrolledAs(state: State): string | undefined {
+export function enrolledWorkerId(state: State): string | undefined {
   if (!existsSync(keyFile(state))) return undefined
   try {
     const { worker }: { worker: string } = JSON.parse(readFileSync(keyFile(state), 'utf8')) // worker/identity wrote it
@@ -137,7 +142,7 @@ export async function enrolWorker(state: State, token: string): Promise<Result<v
     : err(`the worker could not be enrolled (${code}): ${Buffer.concat(output).toString().trim()}`)
 }
 
-export const workerSpec = (state: State): Spec => ({
+export const workerSpec = (state: State): ChildSpec => ({
   name: 'worker',
   argv: workerArgv(state, 'run', '--json'),
   env: { ...ENV, HOME: homePath(state) },

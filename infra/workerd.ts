@@ -4,9 +4,9 @@
 import { cpSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import { keyHash } from '../shared/ids.ts'
-import { pdeathsig, type Spec } from './child-process.ts'
+import { type ChildSpec, pdeathsig } from './child-process.ts'
 import type { EdgeBuild } from './edge-build.ts'
-import { outsideNetwork } from './public-network.ts'
+import { publicNetwork } from './public-network.ts'
 import { redisUrl } from './redis.ts'
 import { ROOT, type Secrets, type State, writePrivate } from './state.ts'
 
@@ -82,7 +82,7 @@ const edgeConfig = (
   bundle: string,
   objects: string,
   address: string,
-  standIns: EdgeAt['loopbackChannels'],
+  standIns: EdgeEndpoints['loopbackChannels'],
 ): string => `# Written at every start; changes here are lost.
 using Workerd = import "/workerd/workerd.capnp";
 
@@ -95,7 +95,7 @@ const config :Workerd.Config = (
     # Redis is on loopback, everything else is public: no request of the edge reaches a private network (SSRF, N14).
     (name = "internet", network = (allow = ["public", "127.0.0.1/32"], tlsOptions = (trustBrowserCas = true))),
     # Operators choose where channels send to, so this network also excludes this host (except in tests).
-    (name = "outside", network = ${outsideNetwork(standIns !== undefined)}),
+    (name = "outside", network = ${publicNetwork(standIns !== undefined)}),
   ],
   sockets = [(name = "http", address = ${JSON.stringify(address)}, http = (), service = "edge")],
   # --expose-gc: isolates of skills free the memory of ended calls; nothing else calls gc. Without
@@ -138,7 +138,7 @@ const transpiler :Workerd.Worker = (
 );
 `
 
-export type EdgeAt = {
+export type EdgeEndpoints = {
   readonly host: string
   readonly port: number
   readonly redisPort: number
@@ -151,7 +151,7 @@ export type EdgeAt = {
   readonly loopbackChannels?: Readonly<Record<string, string>> | undefined
 }
 
-export function edgeSpec(state: State, build: EdgeBuild, at: EdgeAt, secrets: Secrets): Spec {
+export function edgeSpec(state: State, build: EdgeBuild, at: EdgeEndpoints, secrets: Secrets): ChildSpec {
   const bundle = join(state.edge, 'bundle')
   const objects = join(state.edge, 'objects')
   const config = join(state.edge, 'config.capnp')
@@ -179,7 +179,7 @@ export function edgeSpec(state: State, build: EdgeBuild, at: EdgeAt, secrets: Se
  * wrangler reads the secrets from a file with mode 0600. It ends its own workerd only on SIGTERM,
  * so it gets that signal.
  */
-export function wranglerSpec(state: State, at: EdgeAt, secrets: Secrets): Spec {
+export function wranglerSpec(state: State, at: EdgeEndpoints, secrets: Secrets): ChildSpec {
   const url = `http://127.0.0.1:${at.port}`
   const env = join(state.edge, 'dev.env')
   const quoted = Object.entries(edgeEnv(secrets, at.redisPort, url)).map(

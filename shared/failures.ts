@@ -7,18 +7,18 @@ type Entry = {
   readonly fault: 'caller' | 'policy' | 'us'
   readonly retry: boolean
   readonly todo: string
-  /** Refused for now: when to try again. */
+  /** For temporary refusals: when to try again. */
   readonly after_s?: number
-  /** It is also how a call ends, which is no refusal: the call is answered as usual and names the code in its result. */
+  /** Also an ending of calls. Reading such a call succeeds, and its result names the code. */
   readonly ends?: true
 }
 
 const caller = (status: number, todo: string): Entry => ({ status, fault: 'caller', retry: false, todo })
 const policy = (status: number, todo: string): Entry => ({ status, fault: 'policy', retry: false, todo })
 const us = (status: number, todo: string): Entry => ({ status, fault: 'us', retry: true, todo })
-/** Tells how a call ended; the request that asks about the call succeeds. */
+/** An ending of a call; reading such a call succeeds. */
 const ending = (fault: Entry['fault'], todo: string): Entry => ({ status: 200, fault, retry: false, todo })
-const forNow = (status: 429 | 503, fault: Entry['fault'], after_s: number, todo: string): Entry => ({
+const temporary = (status: 429 | 503, fault: Entry['fault'], after_s: number, todo: string): Entry => ({
   status,
   fault,
   retry: true,
@@ -37,9 +37,9 @@ export const FAILURES = {
   json_duplicate_key: caller(400, 'name each member once'),
   json_unsafe_number: caller(
     400,
-    'send as a string an integer beyond 2^53, `-0`, and a number with more digits than a double keeps',
+    'send integers beyond 2^53, `-0`, and numbers with more digits than a double holds as strings',
   ),
-  json_forbidden_key: caller(400, 'rename the member; `__proto__` and its kin are refused'),
+  json_forbidden_key: caller(400, 'rename the member; `__proto__` is refused'),
   json_bad_text: caller(400, 'send valid UTF-8 without U+0000 or lone surrogates'),
   unsupported_media_type: caller(415, 'send `content-type: application/json`'),
   invalid_request: caller(400, 'correct the fields that `errors` names'),
@@ -48,35 +48,38 @@ export const FAILURES = {
     422,
     'use a plain JSON Schema 2020-12 without patterns, remote references or unknown formats',
   ),
-  invalid_policy: caller(422, 'mend the policy that `errors` names'),
+  invalid_policy: caller(422, 'correct the policy that `errors` names'),
   invalid_skill: caller(
     422,
     'build the module with plain WebAssembly 2.0: no threads, exceptions or garbage collection, within the limits of a skill',
   ),
-  skill_conflict: caller(409, 'publish under another version or name; `detail` says whose this one is'),
+  skill_conflict: caller(409, 'publish under another version or name; `detail` names the owner of this one'),
   publisher_unknown: caller(
     422,
-    'have an operator put the publisher’s key on the list (`countersign skill publishers put NAME KEY`), or publish with it as `pin`',
+    'ask an operator to list the publisher’s key (`countersign skill publishers put NAME KEY`), or publish with the key as `pin`',
   ),
   part_denied: policy(
     409,
-    'build it without the parts that `detail` names, or have them taken from the list',
+    'build it without the parts that `detail` names, or ask an operator to remove them from the list of denied parts',
   ),
-  key_revoked: caller(422, 'use another key; what this one had signed is signed anew, under another version'),
+  key_revoked: caller(
+    422,
+    'use another key; publish again, under other versions, what the revoked key had signed',
+  ),
   tool_breaks_policies: caller(
     409,
-    'first put policies that hold with the tool and without it, then change the tool',
+    'first put policies that are valid with and without the tool, then change the tool',
   ),
   idempotency_key_reused: caller(409, 'use a new `Idempotency-Key` for a different request'),
   digest_mismatch: caller(422, 'send the bytes whose SHA-256 the path names, in lower-case hex'),
-  too_many_files: caller(409, 'make a new run for more files; limits are listed in /docs'),
+  too_many_files: caller(409, 'create a new run for more files; limits are listed in /docs'),
   files_full: policy(
     409,
-    'wait until files of earlier runs have had their time, or ask an operator for more room (`files_bytes`)',
+    'wait until files of earlier runs expire, or ask an operator for a larger quota (`files_bytes`)',
   ),
   no_such_file: caller(
     422,
-    'put the file with `PUT /v1/runs/{run}/files/{sha256}`, then propose the call again',
+    'upload the file with `PUT /v1/runs/{run}/files/{sha256}`, then propose the call again',
   ),
   // Identity
   unauthenticated: caller(
@@ -84,16 +87,16 @@ export const FAILURES = {
     'send `authorization: Bearer <key>` with a key that is neither revoked nor of another tenant',
   ),
   signed_out: caller(401, 'sign in with an operator key'),
-  too_many_tries: forNow(429, 'caller', 60, 'wait a minute, then try again'),
-  too_many_streams: forNow(429, 'caller', 5, 'close pages that you have open, or streams, then try again'),
+  too_many_tries: temporary(429, 'caller', 60, 'wait a minute, then try again'),
+  too_many_streams: temporary(429, 'caller', 5, 'close open pages or streams, then try again'),
   bad_signature: caller(401, 'sign the request as an enrolled worker; run `countersign-worker doctor`'),
   slack_refused: caller(
     401,
-    'where only an old message is refused, press the one that there is now; otherwise hold `signing_secret`, `app_id` and `team_id` of the channel against the Slack app, and the clock of the edge against the time',
+    'if only an old message is refused, use the latest one; otherwise compare `signing_secret`, `app_id` and `team_id` of the channel with the Slack app, and check the clock of the edge',
   ),
   clock_skew: caller(401, 'sign again with the time of the `date` header'),
-  stale_epoch: caller(401, 'sign again, with a nonce that begins with the `epoch` of this answer'),
-  replayed: caller(401, 'sign each request anew; this one was seen before'),
+  stale_epoch: caller(401, 'sign again, with a nonce that begins with the `epoch` of this response'),
+  replayed: caller(401, 'sign each request separately; this one was seen before'),
   forbidden: policy(403, 'ask an operator for a policy that permits this action'),
   cross_origin: caller(403, 'answer from the page itself'),
   tenant_suspended: policy(403, 'ask the operator of the installation to resume the tenant'),
@@ -104,16 +107,16 @@ export const FAILURES = {
   method_not_allowed: caller(405, 'use a method that the `allow` header lists'),
   // The life of a call
   denied: { ...policy(403, 'read `decision.reason`; ask an operator if it should be allowed'), ends: true },
-  already_ended: caller(409, 'read the call; it has ended and stays as it is'),
+  already_ended: caller(409, 'read the call; it has ended and can’t change any more'),
   already_claimed: caller(409, 'drop it; another worker has it'),
   already_answered: caller(409, 'read the approval; it has been answered'),
   worker_in_use: caller(
     409,
-    'run one process for each worker: enrol the other host as a separate worker (`countersign workers enrol`), and revoke this worker if nobody knows of a second host',
+    'run one process per worker: enrol the other host as a separate worker (`countersign workers enrol`), and revoke this worker if nobody knows of a second host',
   ),
-  not_claimable: caller(409, 'drop it; the call does not wait for a worker'),
+  not_claimable: caller(409, 'drop it; the call is not waiting for a worker'),
   stale_fence: caller(409, 'drop the result; the call has moved on'),
-  once_only: policy(403, 'answer for this call alone; for less time only where `detail` says so'),
+  once_only: policy(403, 'answer for this call only, or for a shorter time if `detail` says so'),
   surer_only: policy(403, 'answer in the console or on the command line, with your own key'),
   edit_too_wide: policy(
     422,
@@ -123,29 +126,29 @@ export const FAILURES = {
     409,
     'look at the approval again and answer with its `digest`; an operator has changed the arguments',
   ),
-  approval_expired: { ...caller(410, 'have the agent propose the call again'), ends: true },
+  approval_expired: { ...caller(410, 'ask the agent to propose the call again'), ends: true },
   approval_cancelled: caller(410, 'nothing to do: the call was cancelled, so it will not run'),
   link_invalid: caller(401, 'open the link from the message again, unchanged'),
   link_revoked: caller(
     410,
-    'answer in the console or on the command line; links to this approval were taken back',
+    'answer in the console or on the command line; links to this approval were revoked',
   ),
-  run_ended: caller(409, 'make a new run'),
-  run_cancelled: caller(409, 'make a new run'),
-  too_many_pending: forNow(
+  run_ended: caller(409, 'create a new run'),
+  run_cancelled: caller(409, 'create a new run'),
+  too_many_pending: temporary(
     429,
     'policy',
     30,
     'try again after an operator has answered one of the approvals that this run waits for',
   ),
-  queue_full: forNow(
+  queue_full: temporary(
     503,
     'us',
     1,
-    'propose it again after `retry-after`; if it stays, start more workers in the pool, or have fewer calls of skills at once',
+    'propose it again after `retry-after`; if this persists, start more workers in the pool, or run fewer skill calls at once',
   ),
-  budget_spent: ending('policy', 'make a new run, or ask an operator for a larger budget'),
-  policy_error: ending('policy', 'ask an operator to mend the policy that errs'),
+  budget_spent: ending('policy', 'create a new run, or ask an operator for a larger budget'),
+  policy_error: ending('policy', 'ask an operator to correct the policy that fails'),
   egress_denied: ending('policy', 'name only hosts that the tool lists'),
   secret_in_run_folder: ending(
     'policy',
@@ -156,15 +159,15 @@ export const FAILURES = {
     422,
     'settle with the statement that the grant describes, signed by the claiming worker',
   ),
-  proof_invalid: caller(422, 'send what the canaries of this worker saw, fresh and signed with its key'),
-  grant_invalid: caller(422, 'refuse the call; its grant does not match what came with it'),
+  proof_invalid: caller(422, 'send current results of this worker’s canaries, signed with its key'),
+  grant_invalid: caller(422, 'refuse the call; its grant does not match its plan or arguments'),
   conflict: caller(409, 'do as `detail` says, or read the current state and try again'),
   version_conflict: caller(
     412,
-    'read what is in force now, make your change to that, and send it with the `ETag` that came with it',
+    'read the active version, apply your change to it, and send it with the `ETag` of that response',
   ),
-  delegate_refused: caller(422, 'name another operator, whom policy lets answer approvals'),
-  channel_refused: caller(422, 'mend what `detail` says, and put the channel again as a whole'),
+  delegate_refused: caller(422, 'name another operator whom policy permits to answer approvals'),
+  channel_refused: caller(422, 'correct what `detail` says, and put the whole channel again'),
   calls_quota_exceeded: policy(
     403,
     'propose it again after midnight UTC, or ask the operator of the installation for a higher `calls_per_day`',
@@ -178,26 +181,29 @@ export const FAILURES = {
   // Execution
   disabled: policy(
     200,
-    'have another worker take it, or have its operator add the tier to `tiers` of its configuration',
+    'use another worker, or ask the worker’s operator to add the tier to `tiers` in its configuration',
   ),
   unsupported_platform: policy(200, 'run it on a Linux worker, x86_64 or aarch64'),
-  invalid_input: caller(200, 'mend what `detail` names; the process can’t be given it'),
+  invalid_input: caller(200, 'correct what `detail` names; it can’t be passed to a process'),
   quota_exceeded: caller(200, 'do less, or raise the limit that `outcome` or `detail` names'),
   timed_out: caller(200, 'raise the limit or do less'),
   invalid_output: caller(
     200,
-    'mend the tool or its `output_schema`; `error.detail` says where they differ, and the output is as it came',
+    'correct the tool or its `output_schema`; `error.detail` says where they differ, and the output is unchanged',
   ),
-  skill_error: caller(200, 'read `error.detail`: the skill itself refused the arguments or could not do it'),
+  skill_error: caller(200, 'read `error.detail`: the skill refused the arguments or failed'),
   skill_disabled: policy(
     200,
     'ask an operator whether the skill is to be enabled again, then propose the call anew',
   ),
   capability_denied: caller(
     200,
-    'declare the capability in the manifest and publish anew; the call was not granted it',
+    'declare the capability in the manifest and publish again; the call was not granted it',
   ),
-  spawn_failed: caller(200, 'name a program that is in the sandbox and executable; stderr says which is not'),
+  spawn_failed: caller(
+    200,
+    'name an executable program that exists in the sandbox; stderr names the one that could not be started',
+  ),
   runtime_failure: caller(200, 'read stderr and `outcome`: the program itself failed, or a signal ended it'),
   cancelled: caller(
     200,
@@ -206,19 +212,19 @@ export const FAILURES = {
   sandbox_unavailable: us(200, 'run `countersign-worker doctor` on the host'),
   sandbox_failed: us(
     200,
-    'try again; if it stays, run `countersign-worker doctor` on the host, or report `detail` where a skill failed',
+    'try again; if it fails again, run `countersign-worker doctor` on the host, or for a skill report `detail`',
   ),
   worker_lost: us(200, 'check what the tool did before trying again: its outcome is unknown'),
   workspace_lost: {
     status: 200,
     fault: 'us',
     retry: false,
-    todo: 'make a new run and begin there: the files that calls of this one left on its worker are gone',
+    todo: 'create a new run and start there: the files that earlier calls of this run left on its worker are lost',
   },
-  never_claimed: us(200, 'propose it again; where it needs a worker, first check that one of its pool runs'),
+  never_claimed: us(200, 'propose it again; if it needs a worker, first check that one runs in its pool'),
   // Us
-  unavailable: forNow(503, 'us', 1, 'try again shortly'),
-  internal: us(500, 'report it with the `instance` of this answer'),
+  unavailable: temporary(503, 'us', 1, 'try again shortly'),
+  internal: us(500, 'report it with the `instance` of this response'),
 } as const satisfies Record<string, Entry>
 
 export type Code = keyof typeof FAILURES

@@ -63,7 +63,7 @@ export const attestationId = (run: string, n: number): string => numbered('att',
  * The run and number in a call, approval or attestation id that was matched against its pattern
  * before.
  */
-export function split(id: string): { run: string; n: number } {
+export function splitId(id: string): { run: string; n: number } {
   const [, ulidPart, n] = id.split('_')
   return { run: `run_${ulidPart}`, n: Number(n) }
 }

@@ -12,7 +12,7 @@ import { Limits, Tier } from '../shared/plan/plan.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 import { inOneLine, readAs } from '../shared/schema/field-errors.ts'
 import { readAuthorities } from './sandbox/network/trusted-cas.ts'
-import { faultOf, OwnProfiles } from './sandbox/plan/operator-profiles.ts'
+import { faultOf, OperatorProfiles } from './sandbox/plan/operator-profiles.ts'
 
 /** A sentence for the operator: what is wrong and how to fix it. */
 export type Refusal = string
@@ -91,7 +91,7 @@ const Fields = z.strictObject({
     })
     .optional(),
   /** The operator's own sandbox profiles; a tool's contract may name one. */
-  profiles: OwnProfiles,
+  profiles: OperatorProfiles,
   /** The time that running calls may continue after SIGTERM. */
   drain_ms: z
     .int()

@@ -6,12 +6,12 @@ import { join } from 'node:path'
 import type { Tier } from '../shared/plan/plan.ts'
 import { SPOOL_BOUNDS, Spool } from './calls/spool.ts'
 import { type Config, readConfig, refuseRoot } from './config.ts'
-import { openLink, openUnsignedLink } from './link/client.ts'
+import { openEdgeLink, openUnsignedLink } from './link/client.ts'
 import { type Identity, keyPath, pins, readIdentity } from './link/identity.ts'
 import { prove, withEquipment } from './proof/proof.ts'
 import { checkRedis } from './queue/doorbells.ts'
 import { lowCounts, SYSCTL_FILE } from './sandbox/limits/host-counts.ts'
-import { PreparedStock } from './sandbox/warm-stock.ts'
+import { WarmStock } from './sandbox/warm-stock.ts'
 
 type Finding = { readonly check: string; readonly ok: boolean; readonly found: string; readonly fix?: string }
 type Report = (check: string, ok: boolean, found: string, fix: string) => void
@@ -129,9 +129,9 @@ async function checkEdge(
     'if the edge’s key was changed on purpose, remove the key file and enrol again',
   )
 
-  const link = openLink(config.edge_url, identity)
+  const link = openEdgeLink(config.edge_url, identity)
   const sentAt = link.clock.mark()
-  const beat = await link.ask('heartbeat', { body: { tiers: [...tiers], running: [] } })
+  const beat = await link.request('heartbeat', { body: { tiers: [...tiers], running: [] } })
   link.close()
   // The worker's process is running, which is fine
   const serving = !beat.ok && beat.error.code === 'worker_in_use'
@@ -168,7 +168,7 @@ function checkSpool({ home }: Config, report: Report): void {
 
 async function checkSandbox(config: Config, report: Report, note: Note): Promise<readonly Tier[]> {
   const { tiers, findings, hasQuota } = await withEquipment(config, async (equipment) => {
-    const stock = new PreparedStock(equipment)
+    const stock = new WarmStock(equipment)
     try {
       const hasQuota = (await equipment.spawner?.hasQuota()) === true
       return { ...(await prove(equipment, config.tiers, stock)), hasQuota }

@@ -9,23 +9,23 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { LIMITS } from '../shared/limits.ts'
 import { err, ok, type Result } from '../shared/result.ts'
-import { execute, type Station } from './calls/call.ts'
+import { type CallContext, executeCall } from './calls/call.ts'
 import { startHeartbeat } from './calls/heartbeat.ts'
-import { Running } from './calls/in-flight.ts'
-import { Streaming } from './calls/output-stream.ts'
+import { CallsInFlight } from './calls/in-flight.ts'
+import { OutputStreams } from './calls/output-stream.ts'
 import { RunFolders } from './calls/run-folders.ts'
-import { Settling } from './calls/settlements.ts'
-import { Spool, type Spooled } from './calls/spool.ts'
+import { SettlementSender } from './calls/settlements.ts'
+import { Spool, type SpooledSettlement } from './calls/spool.ts'
 import type { Config, Refusal } from './config.ts'
-import { faultOf } from './host/error-report.ts'
+import { errorReport } from './host/error-report.ts'
 import type { Log } from './host/log.ts'
-import { type Link, openLink } from './link/client.ts'
+import { type EdgeLink, openEdgeLink } from './link/client.ts'
 import { type Identity, makeHome, pins, readIdentity } from './link/identity.ts'
-import { type Proven, prove, signedProof, withEquipment } from './proof/proof.ts'
-import { Proving } from './proof/schedule.ts'
+import { type ProvenSandbox, prove, signedProof, withEquipment } from './proof/proof.ts'
+import { ProofSchedule } from './proof/schedule.ts'
 import { DoorbellIntake } from './queue/doorbell-intake.ts'
-import { type Doorbell, openQueue, type Queue } from './queue/doorbells.ts'
-import { PreparedStock } from './sandbox/warm-stock.ts'
+import { type Doorbell, type DoorbellQueue, openDoorbellQueue } from './queue/doorbells.ts'
+import { WarmStock } from './sandbox/warm-stock.ts'
 
 const SPOOL_WATCH_MS = 1_000
 /** Time limits for killing, collecting and settling after the drain. */
@@ -51,7 +51,7 @@ export async function serve(config: Config, log: Log): Promise<Result<void, Refu
   if (unreadable !== undefined)
     log.warn('unreadable lines of the spool were moved to another file', { file: unreadable })
   return withEquipment(config, async (equipment) => {
-    const prepared = new PreparedStock(equipment)
+    const prepared = new WarmStock(equipment)
     const proveAgain = () => logFailedChecks(prove(equipment, config.tiers, prepared), log)
     const begun = { config, identity: identity.value, spool, left: settled, proveAgain, log, stop }
     try {
@@ -66,7 +66,10 @@ const LOST =
   'calls were lost when their worker process died; the edge ends each as indeterminate, or grants it again if its tool is idempotent'
 const LOST_NAMED = 10
 
-async function workIfProven(begun: Omit<Begun, 'proven'>, proven: Proven): Promise<Result<void, Refusal>> {
+async function workIfProven(
+  begun: Omit<Begun, 'proven'>,
+  proven: ProvenSandbox,
+): Promise<Result<void, Refusal>> {
   // A failed canary disables its tier until a later probe succeeds. A missing program will not
   // appear by itself, so it refuses the start (S48).
   if (proven.lacking.length > 0)
@@ -80,9 +83,9 @@ type Begun = {
   readonly config: Config
   readonly identity: Identity
   readonly spool: Spool
-  readonly left: readonly Spooled[]
-  readonly proven: Proven
-  readonly proveAgain: () => Promise<Proven>
+  readonly left: readonly SpooledSettlement[]
+  readonly proven: ProvenSandbox
+  readonly proveAgain: () => Promise<ProvenSandbox>
   readonly log: Log
   readonly stop: AbortSignal
 }
@@ -102,7 +105,9 @@ async function work(begun: Begun): Promise<Result<void, Refusal>> {
     : ok(undefined)
   if (!edge.ok) refused.abort()
   if (!stop.aborted) await parts.proofs.send(parts.proving.proven)
-  const queue = (await before(stop, settling.offered())) ? await takeDoorbells(begun, parts, stop) : undefined
+  const queue = (await before(stop, settling.whenOffered()))
+    ? await takeDoorbells(begun, parts, stop)
+    : undefined
   await before(stop, new Promise<void>(() => undefined))
   await end(begun, parts, queue)
   return edge
@@ -112,21 +117,21 @@ type Parts = ReturnType<typeof startParts>
 
 /** Everything that runs beside the calls: heartbeat, probes, streams, settlements, the spool watch. */
 function startParts({ config, identity, spool, proven, proveAgain, log }: Begun, stop: AbortSignal) {
-  const link = openLink(config.edge_url, identity)
-  const running = new Running()
-  const settling = new Settling(link, spool, identity.signer, log)
+  const link = openEdgeLink(config.edge_url, identity)
+  const running = new CallsInFlight()
+  const settling = new SettlementSender(link, spool, identity.signer, log)
   const runFolders = openRunFolders(config, proven, log)
-  const streaming = new Streaming(link, log)
+  const streaming = new OutputStreams(link, log)
   const intake = new DoorbellIntake()
   const proofs = new ProofSender(link, identity, stop, log)
-  const changed = (now: Proven): void => {
+  const changed = (now: ProvenSandbox): void => {
     intake.closeIf('unproven', now.tiers.length === 0)
     log.say('the probe has run again', { tiers: now.tiers })
     void proofs
       .send(now)
-      .catch((bug) => log.warn('a proof could not be sent by a bug of the worker', { ...faultOf(bug) }))
+      .catch((bug) => log.warn('a proof could not be sent by a bug of the worker', { ...errorReport(bug) }))
   }
-  const proving = new Proving({ first: proven, prove: proveAgain, changed, log })
+  const proving = new ProofSchedule({ first: proven, prove: proveAgain, changed, log })
   const processId = randomBytes(16).toString('base64url')
   const heartbeat = startHeartbeat({ process: processId, link, running, settling, proving, intake, log })
   const unwatch = [watchSpool(spool, intake, log), proveOnHangup(proving)]
@@ -146,33 +151,37 @@ function startParts({ config, identity, spool, proven, proveAgain, log }: Begun,
 }
 
 /** Probes again on SIGHUP, for an operator who has just fixed the host. Returns a function that stops it. */
-function proveOnHangup(proving: Proving): () => void {
-  const prove = (): void => proving.anew()
+function proveOnHangup(proving: ProofSchedule): () => void {
+  const prove = (): void => proving.probeNow()
   process.on('SIGHUP', prove)
   return () => void process.off('SIGHUP', prove)
 }
 
 /** Sends this worker's proofs. A later proof replaces one that still waits for the edge. */
 class ProofSender {
-  readonly #link: Link
+  readonly #link: EdgeLink
   readonly #identity: Identity
   readonly #stop: AbortSignal
   readonly #log: Log
   #earlier = new AbortController()
 
-  constructor(link: Link, identity: Identity, stop: AbortSignal, log: Log) {
+  constructor(link: EdgeLink, identity: Identity, stop: AbortSignal, log: Log) {
     this.#link = link
     this.#identity = identity
     this.#stop = stop
     this.#log = log
   }
 
-  async send(proven: Proven): Promise<void> {
+  async send(proven: ProvenSandbox): Promise<void> {
     this.#earlier.abort()
     this.#earlier = new AbortController()
     const signal = AbortSignal.any([this.#stop, this.#earlier.signal])
     const body = { envelope: signedProof(proven, this.#identity, this.#link.clock.now()) }
-    const sent = await this.#link.insist('prove', { body }, { patience_ms: LIMITS.proof_every_ms, signal })
+    const sent = await this.#link.requestUntilFinal(
+      'prove',
+      { body },
+      { patience_ms: LIMITS.proof_every_ms, signal },
+    )
     if (!sent.ok && !signal.aborted)
       this.#log.warn('the edge does not accept this worker’s proof', {
         code: sent.error.code,
@@ -203,13 +212,29 @@ async function takeDoorbells(
   { config, identity, spool, log }: Begun,
   parts: Parts,
   stop: AbortSignal,
-): Promise<Queue> {
+): Promise<DoorbellQueue> {
   const { redis_url, tenant, pool, concurrency } = config
   const { proving, intake } = parts
   const proven = () => proving.proven
-  const station: Station = { ...parts, identity, spool, log, proven, ceilings: config.limits, draining: stop }
-  const ring = (doorbell: Doorbell) => execute(doorbell, station)
-  const queue = openQueue({ redis_url, tenant, pool, worker: identity.worker, concurrency, log, ring })
+  const station: CallContext = {
+    ...parts,
+    identity,
+    spool,
+    log,
+    proven,
+    ceilings: config.limits,
+    draining: stop,
+  }
+  const ring = (doorbell: Doorbell) => executeCall(doorbell, station)
+  const queue = openDoorbellQueue({
+    redis_url,
+    tenant,
+    pool,
+    worker: identity.worker,
+    concurrency,
+    log,
+    ring,
+  })
   intake.govern(queue)
   if (await before(stop, queue.listening))
     log.say('ready', { worker: identity.worker, pool, tiers: proving.proven.tiers })
@@ -217,9 +242,9 @@ async function takeDoorbells(
 }
 
 /** No call starts from here on. */
-async function end({ config, log }: Begun, parts: Parts, queue: Queue | undefined): Promise<void> {
+async function end({ config, log }: Begun, parts: Parts, queue: DoorbellQueue | undefined): Promise<void> {
   const { running, settling, heartbeat, runFolders, proving, link, unwatch } = parts
-  await Promise.race([queue?.hush(), pause(LEAVE_REDIS_WITHIN_MS)])
+  await Promise.race([queue?.stopReceiving(), pause(LEAVE_REDIS_WITHIN_MS)])
   await drain(config.drain_ms, running, settling, log)
   await Promise.race([queue?.close(), pause(LEAVE_REDIS_WITHIN_MS)])
   await Promise.race([heartbeat.stop(), pause(LEAVE_EDGE_WITHIN_MS)])
@@ -230,7 +255,11 @@ async function end({ config, log }: Begun, parts: Parts, queue: Queue | undefine
 }
 
 /** Opens the run folders, except those in which a sandbox of a dead worker was still running. */
-function openRunFolders({ home, runs_bytes, free_bytes }: Config, { sandbox }: Proven, log: Log): RunFolders {
+function openRunFolders(
+  { home, runs_bytes, free_bytes }: Config,
+  { sandbox }: ProvenSandbox,
+  log: Log,
+): RunFolders {
   const { found, folders } = sandbox.equipment.orphans
   if (found > 0) log.warn('sandboxes of a dead worker were still running and were ended', { found })
   return new RunFolders(join(home, 'runs'), { bytes: runs_bytes, free_bytes }, folders)
@@ -241,12 +270,15 @@ function openRunFolders({ home, runs_bytes, free_bytes }: Config, { sandbox }: P
  * nothing from us.
  */
 async function isPinnedEdge(
-  link: Link,
+  link: EdgeLink,
   identity: Identity,
   stop: AbortSignal,
 ): Promise<Result<void, Refusal>> {
   const input = { query: { tenant: identity.tenant } }
-  const keys = await link.insist('keys', input, { patience_ms: Number.POSITIVE_INFINITY, signal: stop })
+  const keys = await link.requestUntilFinal('keys', input, {
+    patience_ms: Number.POSITIVE_INFINITY,
+    signal: stop,
+  })
   if (!keys.ok)
     return stop.aborted ? ok(undefined) : err(`the edge does not return its keys: ${keys.error.detail}`)
   if (pins(identity, keys.value)) return ok(undefined)
@@ -259,18 +291,23 @@ async function isPinnedEdge(
  * Waits up to `drain_ms` for running calls, then ends them. Unsent results stay in the spool for
  * the next process.
  */
-async function drain(drain_ms: number, running: Running, settling: Settling, log: Log): Promise<void> {
+async function drain(
+  drain_ms: number,
+  running: CallsInFlight,
+  settling: SettlementSender,
+  log: Log,
+): Promise<void> {
   log.say('stopping', { running: running.size, waiting: settling.waiting })
-  await Promise.race([running.empty(), pause(drain_ms)])
+  await Promise.race([running.whenEmpty(), pause(drain_ms)])
   running.stopAll('shutdown')
-  await Promise.race([running.empty(), pause(KILL_WITHIN_MS)])
-  await Promise.race([settling.flushed(), pause(FLUSH_WITHIN_MS)])
+  await Promise.race([running.whenEmpty(), pause(KILL_WITHIN_MS)])
+  await Promise.race([settling.whenFlushed(), pause(FLUSH_WITHIN_MS)])
   settling.end()
   log.say('stopped', { running: running.size, waiting: settling.waiting })
 }
 
 /** Logs each failed check; its detail says how to fix it. */
-async function logFailedChecks(proving: Promise<Proven>, log: Log): Promise<Proven> {
+async function logFailedChecks(proving: Promise<ProvenSandbox>, log: Log): Promise<ProvenSandbox> {
   const proven = await proving
   for (const { check, ok: held, found } of proven.findings)
     if (!held) log.warn('a check of the sandbox failed', { check, found })

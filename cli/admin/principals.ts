@@ -5,7 +5,7 @@ import { err, ok } from '../../shared/result.ts'
 import { AgentSpec } from '../../shared/wire/principals.ts'
 import type { Command, CommandOutput } from '../shell/command.ts'
 import { command, usage } from '../shell/command.ts'
-import { fitting, readRecord } from '../shell/json-input.ts'
+import { parseInput, readJsonObject } from '../shell/json-input.ts'
 import type { Paint } from '../shell/terminal-text.ts'
 import { columns, inline, listing, time } from '../shell/terminal-text.ts'
 
@@ -68,7 +68,7 @@ const putAgent = command({
   key: 'operator',
   examples: ['countersign agents put reporter --tools text.stats,http.fetch'],
   async run({ args: { NAME: name, FILE: file }, flags, api, paint }) {
-    const read = file === undefined ? ok({}) : readRecord(file)
+    const read = file === undefined ? ok({}) : readJsonObject(file)
     if (!read.ok) return read
     const lists = {
       tools: names(flags.tools),
@@ -84,7 +84,7 @@ const putAgent = command({
           "`--tools` is missing: list the tools that the agent may call (`--tools text.stats,http.fetch`), or allow all (`--tools '*'`)",
         ),
       )
-    const spec = fitting(AgentSpec, { ...read.value, ...given }, 'the agent')
+    const spec = parseInput(AgentSpec, { ...read.value, ...given }, 'the agent')
     if (!spec.ok) return spec
     const put = await api('putAgent', { params: { name }, body: spec.value })
     return put.ok

@@ -7,7 +7,7 @@ import { SecretSpec } from '../../shared/wire/secrets.ts'
 import type { Command } from '../shell/command.ts'
 import { command, trouble, usage } from '../shell/command.ts'
 import { readBytes } from '../shell/files.ts'
-import { fitting } from '../shell/json-input.ts'
+import { parseInput } from '../shell/json-input.ts'
 import { inline, listing, time } from '../shell/terminal-text.ts'
 
 const names = (given: string | undefined): string[] =>
@@ -81,7 +81,11 @@ const put = command({
         ),
       )
     const value = text.replace(/\r?\n$/, '')
-    const spec = fitting(SecretSpec, { value, tools, ...(hosts.length === 0 ? {} : { hosts }) }, 'the secret')
+    const spec = parseInput(
+      SecretSpec,
+      { value, tools, ...(hosts.length === 0 ? {} : { hosts }) },
+      'the secret',
+    )
     if (!spec.ok) return spec
     const done = await api('putSecret', { params: { name }, body: spec.value })
     return done.ok

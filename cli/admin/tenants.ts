@@ -7,7 +7,7 @@ import type { Tenant } from '../../shared/wire/tenants.ts'
 import { Quota } from '../../shared/wire/tenants.ts'
 import type { Command, CommandOutput } from '../shell/command.ts'
 import { command, usage } from '../shell/command.ts'
-import { fitting } from '../shell/json-input.ts'
+import { parseInput } from '../shell/json-input.ts'
 import { columns, inline, listing, time } from '../shell/terminal-text.ts'
 
 const NAME = { NAME: 'the tenant’s name' } as const
@@ -29,7 +29,7 @@ function quotaIn({ calls, files, workers, streams }: QuotaFlags) {
   const wrong = given.find(({ value }) => !/^\d+$/.test(value))
   if (wrong !== undefined)
     return err(usage(`the quota \`${wrong.name}\` must be a whole number in digits, such as 1000`))
-  return fitting(
+  return parseInput(
     Quota.partial(),
     Object.fromEntries(given.map(({ name, value }) => [name, Number(value)])),
     'the quota',

@@ -5,7 +5,7 @@ import { ok } from '../../shared/result.ts'
 import { ProcessToolSpec } from '../../shared/wire/tools.ts'
 import type { Command } from '../shell/command.ts'
 import { command } from '../shell/command.ts'
-import { fitting, readRecord } from '../shell/json-input.ts'
+import { parseInput, readJsonObject } from '../shell/json-input.ts'
 import { columns, inline, json, listing } from '../shell/terminal-text.ts'
 
 const NAME = { NAME: 'its name' } as const
@@ -58,12 +58,12 @@ const putTool = command({
   does: 'Register or change a tool; every change makes a new version',
   key: 'operator',
   async run({ args: { FILE: file }, flags, api, paint }) {
-    const read = readRecord(file)
+    const read = readJsonObject(file)
     if (!read.ok) return read
     // `tools show` prints these fields too; the edge sets them.
     const { name: named, version: _version, digest: _digest, policy: _policy, ...rest } = read.value
     const name = flags.name ?? (typeof named === 'string' ? named : basename(file, '.json'))
-    const spec = fitting(ProcessToolSpec, rest, `\`${file}\``)
+    const spec = parseInput(ProcessToolSpec, rest, `\`${file}\``)
     if (!spec.ok) return spec
     const put = await api('putTool', { params: { name }, body: spec.value })
     if (!put.ok) return put

@@ -4,7 +4,7 @@
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Answer as ApprovalAnswer } from '../../shared/wire/approvals.ts'
-import type { Answer, Given, Trouble } from '../shell/command.ts'
+import type { CommandContext, CommandResult, Trouble } from '../shell/command.ts'
 import { trouble, usage } from '../shell/command.ts'
 import { inline } from '../shell/terminal-text.ts'
 
@@ -15,7 +15,12 @@ export const ALIKE = {
 
 type Body = Partial<ApprovalAnswer> & Pick<ApprovalAnswer, 'decision'>
 
-export async function answerIdentical(api: Given['api'], id: string, number: string, body: Body): Answer {
+export async function answerIdentical(
+  api: CommandContext['api'],
+  id: string,
+  number: string,
+  body: Body,
+): CommandResult {
   if (!/^[1-9][0-9]{0,4}$/.test(number))
     return err(usage('`--alike` takes the number of identical approvals that `approvals list` shows'))
   const found = await identicalApprovals(api, id)
@@ -50,7 +55,10 @@ export async function answerIdentical(api: Given['api'], id: string, number: str
 }
 
 /** The ids of the pending approvals that are identical to this one, oldest first. */
-async function identicalApprovals(api: Given['api'], id: string): Promise<Result<string[], Trouble>> {
+async function identicalApprovals(
+  api: CommandContext['api'],
+  id: string,
+): Promise<Result<string[], Trouble>> {
   const approval = await api('readApproval', { params: { id } })
   if (!approval.ok) return approval
   const { group } = approval.value

@@ -1,7 +1,7 @@
 // Commands with which operators list, read and answer approvals.
 
 import { err, ok } from '../../shared/result.ts'
-import type { Answer, Command, Given } from '../shell/command.ts'
+import type { Command, CommandContext, CommandResult } from '../shell/command.ts'
 import { command, usage } from '../shell/command.ts'
 import type { Paint } from '../shell/terminal-text.ts'
 import { listing, time } from '../shell/terminal-text.ts'
@@ -122,12 +122,12 @@ type AnswerFlags = {
 }
 
 async function answer(
-  api: Given['api'],
+  api: CommandContext['api'],
   paint: Paint,
   id: string,
   decision: 'approve' | 'deny',
   flags: AnswerFlags,
-): Answer {
+): CommandResult {
   const scope = scopeOf(flags)
   if (!scope.ok) return scope
   const shown = flags.digest === undefined ? {} : { digest: flags.digest }

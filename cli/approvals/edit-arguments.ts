@@ -2,7 +2,7 @@
 // and sends an answer that is bound to that preview.
 
 import { err, ok } from '../../shared/result.ts'
-import type { Answer, Command, Given } from '../shell/command.ts'
+import type { Command, CommandContext, CommandResult } from '../shell/command.ts'
 import { command, trouble, usage } from '../shell/command.ts'
 import { ARGUMENTS, readArguments } from '../shell/json-input.ts'
 import type { Paint } from '../shell/terminal-text.ts'
@@ -32,7 +32,12 @@ type EditFlags = {
  * The answer names the digests of the preview; if anything has changed since, the edge records
  * nothing.
  */
-export async function approveEdited(api: Given['api'], paint: Paint, id: string, flags: EditFlags): Answer {
+export async function approveEdited(
+  api: CommandContext['api'],
+  paint: Paint,
+  id: string,
+  flags: EditFlags,
+): CommandResult {
   if (flags.session || flags.for !== undefined)
     return err(
       usage('changed arguments can be approved for this call only: leave out `--session` and `--for`'),

@@ -4,8 +4,8 @@
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { ListedApproval } from '../../shared/wire/approvals.ts'
-import type { Given, Trouble } from '../shell/command.ts'
-import { command, toldAlready } from '../shell/command.ts'
+import type { CommandContext, Trouble } from '../shell/command.ts'
+import { alreadyPrinted, command } from '../shell/command.ts'
 import { RetryBackoff } from '../shell/reconnect.ts'
 import type { Paint } from '../shell/terminal-text.ts'
 import { inline, time } from '../shell/terminal-text.ts'
@@ -55,11 +55,11 @@ export const watch = command({
 })
 
 /** Ctrl-C is the normal end. */
-const ENDED = ok(toldAlready(true))
+const ENDED = ok(alreadyPrinted(true))
 
 /** The pending approvals, oldest first. */
 async function pendingApprovals(
-  api: Given['api'],
+  api: CommandContext['api'],
   signal: AbortSignal,
 ): Promise<Result<ListedApproval[], Trouble>> {
   const all: ListedApproval[] = []

@@ -7,15 +7,15 @@ import { sha256 } from '../../shared/bytes/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { FileRef, InputFile } from '../../shared/plan/call-files.ts'
 import { FileRefs, pathFault } from '../../shared/plan/call-files.ts'
-import { broughtBy } from '../../shared/plan/plan.ts'
+import { inputFilesOf } from '../../shared/plan/plan.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Call } from '../../shared/wire/calls.ts'
-import type { Answer, Command, Given, Trouble } from '../shell/command.ts'
+import type { Command, CommandContext, CommandResult, Trouble } from '../shell/command.ts'
 import { command, trouble, usage } from '../shell/command.ts'
 import type { Api } from '../shell/edge-api.ts'
 import { prepareTarget, readBytes, saveBytes } from '../shell/files.ts'
-import { fitting, whole } from '../shell/json-input.ts'
+import { parseCallId, parseInput } from '../shell/json-input.ts'
 import { inline, listing, time } from '../shell/terminal-text.ts'
 
 export const FILE_FLAG = {
@@ -42,7 +42,7 @@ export function readFiles(given: readonly string[]): Result<LoadedFile[], Troubl
     if (!read.ok) return read
     files.push({ path, sha256: sha256(read.value), content: read.value })
   }
-  const fits = fitting(FileRefs, fileRefs(files), '`--file`')
+  const fits = parseInput(FileRefs, fileRefs(files), '`--file`')
   return fits.ok ? ok(files) : fits
 }
 
@@ -115,7 +115,7 @@ const listRunFiles = command({
   },
 })
 
-const fileTable = (files: readonly InputFile[], paint: Given['paint']): string =>
+const fileTable = (files: readonly InputFile[], paint: CommandContext['paint']): string =>
   listing(
     paint,
     ['file', 'bytes', 'sha256'],
@@ -150,11 +150,11 @@ const outputs = command({
 })
 
 async function listOrSave(
-  { args, flags, api, paint }: Given<typeof CALL> & { readonly flags: Flags },
+  { args, flags, api, paint }: CommandContext<typeof CALL> & { readonly flags: Flags },
   which: 'brings' | 'left',
-): Answer {
+): CommandResult {
   if (flags.overwrite && flags.to === undefined) return err(usage('`--overwrite` needs `--to DIR`'))
-  const params = whole(args.CALL)
+  const params = parseCallId(args.CALL)
   if (!params.ok) return params
   const read = await api('readCall', { params: params.value })
   if (!read.ok) return read
@@ -180,7 +180,7 @@ async function listOrSave(
 const filesOfCall = ({ plan, result }: Call, which: 'brings' | 'left') =>
   which === 'left'
     ? (result?.files ?? { files: [], left: [], more: 0 })
-    : { files: broughtBy(plan) ?? [], left: [], more: 0 }
+    : { files: inputFilesOf(plan) ?? [], left: [], more: 0 }
 
 type SaveOptions = { readonly to: string; readonly overwrite: boolean }
 

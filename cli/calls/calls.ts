@@ -5,15 +5,15 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Call } from '../../shared/wire/calls.ts'
-import type { Answer, Command, Given, Trouble } from '../shell/command.ts'
+import type { Command, CommandContext, CommandResult, Trouble } from '../shell/command.ts'
 import { command, usage } from '../shell/command.ts'
 import { writeText } from '../shell/files.ts'
-import { ARGUMENTS, CALL_EXITS, readArguments, whole } from '../shell/json-input.ts'
+import { ARGUMENTS, CALL_EXITS, parseCallId, readArguments } from '../shell/json-input.ts'
 import type { Paint } from '../shell/terminal-text.ts'
 import { columns, inline, json, listing, time } from '../shell/terminal-text.ts'
 import { FILE_FLAG, fileRefs, readFiles, uploadFiles } from './call-files.ts'
-import { followed, followOne } from './follow.ts'
-import { cancelling, rawOutput, showCall, went } from './render.ts'
+import { followOne, followToEnd } from './follow.ts'
+import { cancelling, exitsWithZero, rawOutput, showCall } from './render.ts'
 
 const WAIT = { value: 'S', what: `seconds to wait for its end, at most ${LIMITS.wait_s}` } as const
 const RAW = {
@@ -33,7 +33,12 @@ function readWait(given: string | undefined, otherwise: number): Result<number, 
 }
 
 const callOutput = (call: Call, paint: Paint, raw: boolean) =>
-  ok({ ok: went(call), json: call, text: showCall(call, paint), ...(raw ? { raw: rawOutput(call) } : {}) })
+  ok({
+    ok: exitsWithZero(call),
+    json: call,
+    text: showCall(call, paint),
+    ...(raw ? { raw: rawOutput(call) } : {}),
+  })
 
 const call = command({
   words: ['call'],
@@ -82,7 +87,7 @@ const call = command({
     const asked = state === 'awaiting_approval' && flags.wait === undefined && !flags.follow
     const enough = ended_at_ms !== undefined || wait.value === 0 || asked
     const within_s = flags.follow && flags.wait === undefined ? undefined : wait.value
-    if (!enough && (flags.follow || given.terminal)) return followed(given, { run, call: id }, within_s)
+    if (!enough && (flags.follow || given.terminal)) return followToEnd(given, { run, call: id }, within_s)
     const call = enough ? proposed : await api('readCall', { params: { run, call: id }, wait: wait.value })
     return call.ok ? callOutput(call.value, paint, flags.raw) : call
   },
@@ -96,7 +101,7 @@ const showOne = command({
   key: 'either',
   exits: CALL_EXITS,
   async run({ args, flags, api, paint }) {
-    const params = whole(args.CALL)
+    const params = parseCallId(args.CALL)
     if (!params.ok) return params
     const wait = readWait(flags.wait, 0)
     if (!wait.ok) return wait
@@ -122,7 +127,7 @@ const cancelOne = command({
   key: 'either',
   exits: '0 it is cancelled, or is being stopped; 1 it ended otherwise first',
   async run({ args, flags, api, paint, live }) {
-    const params = whole(args.CALL)
+    const params = parseCallId(args.CALL)
     if (!params.ok) return params
     const wait = readWait(flags.wait, DEFAULT_WAIT_S)
     if (!wait.ok) return wait
@@ -189,11 +194,11 @@ const cancelRun = command({
 })
 
 async function runSummary(
-  api: Given['api'],
+  api: CommandContext['api'],
   verb: 'readRun' | 'cancelRun',
   run: string,
   paint: Paint,
-): Answer {
+): CommandResult {
   const read = await api(verb, { params: { run } })
   if (!read.ok) return read
   const {
@@ -263,7 +268,7 @@ const attestation = command({
     'countersign verify bundle.json --keys keys.json',
   ],
   async run({ args, flags, api }) {
-    const params = whole(args.CALL)
+    const params = parseCallId(args.CALL)
     if (!params.ok) return params
     const bundle = await api('readAttestation', { params: params.value })
     return bundle.ok ? emitEvidence(bundle.value, flags.output) : bundle
@@ -277,7 +282,7 @@ const snapshot = command({
   does: 'Fetch the policy snapshot under which a call was decided; `countersign verify --snapshot` checks it',
   key: 'either',
   async run({ args, flags, api }) {
-    const params = whole(args.CALL)
+    const params = parseCallId(args.CALL)
     if (!params.ok) return params
     const read = await api('readSnapshot', { params: params.value })
     return read.ok ? emitEvidence(read.value, flags.output) : read
@@ -301,7 +306,7 @@ const keys = command({
 })
 
 /** Writes evidence to the file that `-o` names, or prints it to standard output. */
-function emitEvidence(value: unknown, path: string | undefined, text = json(value)): Awaited<Answer> {
+function emitEvidence(value: unknown, path: string | undefined, text = json(value)): Awaited<CommandResult> {
   if (path === undefined) return ok({ ok: true, json: value, text })
   const written = writeText(path, json(value))
   return written.ok

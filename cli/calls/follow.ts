@@ -4,13 +4,13 @@
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import { LIVE_EVENTS, type LiveEvent } from '../../shared/wire/output-events.ts'
-import type { Answer, Given, Live, Trouble } from '../shell/command.ts'
-import { command, toldAlready, trouble } from '../shell/command.ts'
-import { CALL_EXITS, whole } from '../shell/json-input.ts'
+import type { CommandContext, CommandResult, Live, Trouble } from '../shell/command.ts'
+import { alreadyPrinted, command, trouble } from '../shell/command.ts'
+import { CALL_EXITS, parseCallId } from '../shell/json-input.ts'
 import { RetryBackoff } from '../shell/reconnect.ts'
 import { readEvents, type ServerSentEvent } from '../shell/server-sent-events.ts'
 import { inline, type Paint, quoted } from '../shell/terminal-text.ts'
-import { showCall, went } from './render.ts'
+import { exitsWithZero, showCall } from './render.ts'
 
 const BROKEN = trouble('unreachable', 'the connection broke')
 const NOT_UNDERSTOOD = trouble(
@@ -21,7 +21,7 @@ const NOT_UNDERSTOOD = trouble(
 
 /** Returns when the call has ended or the command was interrupted. */
 async function follow(
-  { api, paint }: Pick<Given, 'api' | 'paint'>,
+  { api, paint }: Pick<CommandContext, 'api' | 'paint'>,
   live: Live,
   params: { run: string; call: string },
 ): Promise<Result<true, Trouble>> {
@@ -117,11 +117,11 @@ class LineRenderer {
  * Follows a call until it ends, for at most `within_s` seconds; then shows the call without its
  * output.
  */
-export async function followed(
-  given: Pick<Given, 'api' | 'paint' | 'live'>,
+export async function followToEnd(
+  given: Pick<CommandContext, 'api' | 'paint' | 'live'>,
   params: { run: string; call: string },
   within_s?: number,
-): Answer {
+): CommandResult {
   const live = given.live()
   live.tell({ event: 'call', run: params.run, id: params.call }, given.paint.dim(`${inline(params.call)}\n`))
   const until =
@@ -132,7 +132,7 @@ export async function followed(
   const { result, ...call } = read.value
   const rest = result === undefined ? call : { ...call, result: { ...result, output: '', stderr: '' } }
   live.tell({ event: 'call', ...call }, showCall(rest, given.paint))
-  return ok(toldAlready(went(call)))
+  return ok(alreadyPrinted(exitsWithZero(call)))
 }
 
 export const followOne = command({
@@ -143,7 +143,7 @@ export const followOne = command({
   key: 'either',
   exits: CALL_EXITS,
   async run(given) {
-    const params = whole(given.args.CALL)
-    return params.ok ? followed(given, params.value) : params
+    const params = parseCallId(given.args.CALL)
+    return params.ok ? followToEnd(given, params.value) : params
   },
 })

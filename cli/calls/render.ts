@@ -2,7 +2,7 @@
 // control characters are escaped.
 
 import { EDGE_EXECUTOR, ISOLATE } from '../../shared/evidence/statement.ts'
-import { broughtBy, type Plan } from '../../shared/plan/plan.ts'
+import { inputFilesOf, type Plan } from '../../shared/plan/plan.ts'
 import type { Output as RouteOutput } from '../../shared/routes/client.ts'
 import type { Call, Decision } from '../../shared/wire/calls.ts'
 import type { Paint } from '../shell/terminal-text.ts'
@@ -12,7 +12,7 @@ import { columns, enforcementLabel, fileCount, inline, quoted, time } from '../s
 const OPEN: ReadonlySet<string> = new Set(['proposed', 'awaiting_approval', 'granted', 'running'])
 
 /** Whether `call` and `calls show` exit with 0: the call succeeded, or has not ended yet. */
-export const went = ({ state }: Call): boolean => state === 'succeeded' || OPEN.has(state)
+export const exitsWithZero = ({ state }: Call): boolean => state === 'succeeded' || OPEN.has(state)
 
 const brushFor = (state: string, paint: Paint) =>
   state === 'succeeded' ? paint.good : OPEN.has(state) ? paint.warn : paint.bad
@@ -55,7 +55,7 @@ export function showCall(call: Call, paint: Paint): string {
       `${result.error.code}${result.error.detail === '' ? '' : `: ${result.error.detail}`}`,
     ])
   if (result !== undefined && result.exit_code !== null) rows.push(['exit code', String(result.exit_code)])
-  const [brought, kept] = [broughtBy(call.plan)?.length ?? 0, result?.files?.files.length ?? 0]
+  const [brought, kept] = [inputFilesOf(call.plan)?.length ?? 0, result?.files?.files.length ?? 0]
   if (brought > 0) rows.push(['input', `${fileCount(brought)}: countersign calls inputs ${id}`])
   if (result?.files !== undefined)
     rows.push(['output', `${fileCount(kept)}: countersign calls outputs ${id}`])

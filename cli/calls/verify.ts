@@ -8,7 +8,7 @@ import { decidedUnder, PolicySnapshot } from '../../shared/evidence/policy-snaps
 import type { Statement } from '../../shared/evidence/statement.ts'
 import { err, ok } from '../../shared/result.ts'
 import { ROUTES } from '../../shared/routes/all.ts'
-import type { Answer, Command, Trouble } from '../shell/command.ts'
+import type { Command, CommandResult, Trouble } from '../shell/command.ts'
 import { command, usage } from '../shell/command.ts'
 import { readJson } from '../shell/files.ts'
 import type { Paint } from '../shell/terminal-text.ts'
@@ -57,7 +57,7 @@ export const verify: Command = command({
 
 type Expected = { readonly call: string | undefined; readonly snapshot: string | undefined }
 
-async function verifyFile(file: string, keyFile: string, expected: Expected, paint: Paint): Answer {
+async function verifyFile(file: string, keyFile: string, expected: Expected, paint: Paint): CommandResult {
   const keyJson = readJson(keyFile)
   if (!keyJson.ok) return keyJson
   const keys = Keys.safeParse(keyJson.value)
@@ -90,7 +90,7 @@ async function verifyFile(file: string, keyFile: string, expected: Expected, pai
   return verdict([...checks, ...asked, ...under], statement === undefined ? {} : summary(statement), paint)
 }
 
-async function verifyJournal(file: string, head: string | undefined, paint: Paint): Answer {
+async function verifyJournal(file: string, head: string | undefined, paint: Paint): CommandResult {
   const journalJson = readJson(file)
   if (!journalJson.ok) return unreadableVerdict(journalJson.error, 'the journal can be read', paint)
   const journal = ROUTES.readJournal.result.safeParse(journalJson.value)
@@ -116,7 +116,7 @@ const failedCheck = (name: string, detail: string): Check => ({ name, ok: false,
 /**
  * A file that can't be opened is an error; one that can be opened but not parsed is not verified.
  */
-const unreadableVerdict = (error: Trouble, check: string, paint: Paint): Awaited<Answer> =>
+const unreadableVerdict = (error: Trouble, check: string, paint: Paint): Awaited<CommandResult> =>
   error.code === 'unreadable' ? err(error) : verdict([failedCheck(check, error.detail)], {}, paint)
 const issue = ({
   issues: [first],
@@ -129,7 +129,7 @@ function verdict(
   checks: readonly Check[],
   about: Readonly<Record<string, string>>,
   paint: Paint,
-): Awaited<Answer> {
+): Awaited<CommandResult> {
   const verified = checks.length > 0 && checks.every((check) => check.ok)
   const line = ({ name, ok: holds, detail, at }: Check): string => {
     const more = [detail, at === undefined ? undefined : `the difference is at ${at}`].filter(

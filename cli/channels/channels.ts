@@ -6,7 +6,7 @@ import type { ChannelShown } from '../../shared/wire/channels.ts'
 import { ChannelSpec, DeliveryState } from '../../shared/wire/channels.ts'
 import type { Command } from '../shell/command.ts'
 import { command, usage } from '../shell/command.ts'
-import { fitting, readRecord } from '../shell/json-input.ts'
+import { parseInput, readJsonObject } from '../shell/json-input.ts'
 import { inline, listing, time } from '../shell/terminal-text.ts'
 import { DELEGATION } from './delegation.ts'
 import { drain } from './outbox-drain.ts'
@@ -73,8 +73,8 @@ const put = command({
     `echo '{"kind": "slack", "bot_token": "'"$BOT_TOKEN"'", "signing_secret": "'"$SIGNING_SECRET"'", "app_id": "A01", "team_id": "T01", "channel": "C01", "users": {"U01": "ann"}}' | countersign channels put slack -`,
   ],
   async run({ args: { NAME: name, FILE: file }, api }) {
-    const read = readRecord(file)
-    const spec = read.ok ? fitting(ChannelSpec, read.value, 'the channel') : read
+    const read = readJsonObject(file)
+    const spec = read.ok ? parseInput(ChannelSpec, read.value, 'the channel') : read
     if (!spec.ok) return spec
     const done = await api('putChannel', { params: { name }, body: spec.value })
     if (!done.ok) return done

@@ -7,7 +7,7 @@ import { showDecision } from '../calls/render.ts'
 import type { Command } from '../shell/command.ts'
 import { command, usage } from '../shell/command.ts'
 import type { Api } from '../shell/edge-api.ts'
-import { ARGUMENTS, readArguments, whole } from '../shell/json-input.ts'
+import { ARGUMENTS, parseCallId, readArguments } from '../shell/json-input.ts'
 
 type Flags = {
   readonly tool: string | undefined
@@ -33,7 +33,7 @@ async function decideHypothetical({ tool = '', args: text, agent, file }: Flags,
 }
 
 async function explainProposed(id: string, api: Api) {
-  const params = whole(id)
+  const params = parseCallId(id)
   return params.ok ? api('explainCall', { params: params.value }) : params
 }
 

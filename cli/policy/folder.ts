@@ -12,7 +12,7 @@ import { PolicyCases } from '../../shared/wire/policy-cases.ts'
 import type { Trouble } from '../shell/command.ts'
 import { trouble, usage } from '../shell/command.ts'
 import { readBytes, readJson, reason } from '../shell/files.ts'
-import { fitting } from '../shell/json-input.ts'
+import { parseInput } from '../shell/json-input.ts'
 
 export const DIR = { DIR: 'a folder of .cedar files; each is one policy text, named after its file' } as const
 
@@ -99,7 +99,7 @@ function caseFilesIn(path: string): Result<string[], Trouble> {
 function readCasesFile(path: string): Result<SentCases, Trouble> {
   const json = readJson(path)
   if (!json.ok) return err({ ...json.error, exit: 2 })
-  const read = fitting(PolicyCases, json.value, `\`${path}\``)
+  const read = parseInput(PolicyCases, json.value, `\`${path}\``)
   if (!read.ok) return read
   const sets: Record<string, string[]> = {}
   for (const [name, set] of Object.entries(read.value.sets)) {

@@ -33,7 +33,7 @@ type FlagValues<F> = {
       : boolean
 }
 
-export type Given<A = Record<never, never>, F = Record<never, never>> = {
+export type CommandContext<A = Record<never, never>, F = Record<never, never>> = {
   readonly args: ArgumentValues<A>
   readonly flags: FlagValues<F>
   /** Sends the key that the command needs. */
@@ -68,7 +68,7 @@ export type CommandOutput = {
 }
 
 /** The result of a command that has already printed everything through `Live`. */
-export const toldAlready = (ok: boolean): CommandOutput => ({
+export const alreadyPrinted = (ok: boolean): CommandOutput => ({
   ok,
   json: null,
   text: '',
@@ -93,7 +93,7 @@ export const trouble = (code: string, detail: string, todo?: string): Trouble =>
   todo,
 })
 
-export type Answer = Promise<Result<CommandOutput, Trouble>>
+export type CommandResult = Promise<Result<CommandOutput, Trouble>>
 
 type Shape<A, F> = {
   readonly words: readonly [string, ...string[]]
@@ -107,7 +107,7 @@ type Shape<A, F> = {
   /** The meaning of exit codes 0 and 1, if not simply "done" and "refused or failed". */
   readonly exits?: string
   readonly examples?: readonly string[]
-  readonly run: (given: Given<A, F>) => Answer
+  readonly run: (given: CommandContext<A, F>) => CommandResult
 }
 
 /**
@@ -115,8 +115,8 @@ type Shape<A, F> = {
  */
 export type Command = Omit<Shape<Arguments, Flags>, 'run'> & {
   readonly run: (
-    given: Omit<Given, 'args' | 'flags'> & { readonly args: Values; readonly flags: Values },
-  ) => Answer
+    given: Omit<CommandContext, 'args' | 'flags'> & { readonly args: Values; readonly flags: Values },
+  ) => CommandResult
 }
 export type Values = Readonly<Record<string, string | boolean | readonly string[] | undefined>>
 

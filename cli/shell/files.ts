@@ -14,8 +14,8 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
-import type { Bounds, Json } from '../../shared/bytes/json.ts'
-import { EVIDENCE, parseJson } from '../../shared/bytes/json.ts'
+import type { Json, JsonBounds } from '../../shared/bytes/json.ts'
+import { EVIDENCE_BOUNDS, parseJson } from '../../shared/bytes/json.ts'
 import { pathFault } from '../../shared/plan/call-files.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
@@ -50,7 +50,7 @@ export function readBytes(path: string, limit: number): Result<Uint8Array, Troub
   }
 }
 
-export function readJson(path: string, bounds: Bounds = EVIDENCE): Result<Json, Trouble> {
+export function readJson(path: string, bounds: JsonBounds = EVIDENCE_BOUNDS): Result<Json, Trouble> {
   const bytes = readBytes(path, bounds.bytes)
   if (!bytes.ok) return bytes
   const value = parseJson(bytes.value, bounds)

@@ -4,7 +4,7 @@
 import type { z } from 'zod'
 import type { Json } from '../../shared/bytes/json.ts'
 import { parseJson } from '../../shared/bytes/json.ts'
-import { PATTERNS, split } from '../../shared/ids.ts'
+import { PATTERNS, splitId } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
@@ -13,7 +13,7 @@ import type { Trouble } from './command.ts'
 import { usage } from './command.ts'
 import { readBytes, readJson } from './files.ts'
 
-export function readRecord(path: string): Result<Record<string, Json>, Trouble> {
+export function readJsonObject(path: string): Result<Record<string, Json>, Trouble> {
   const read = readJson(path)
   if (!read.ok) return read
   const { value } = read
@@ -22,7 +22,7 @@ export function readRecord(path: string): Result<Record<string, Json>, Trouble> 
     : err(usage(`\`${path}\` must contain one JSON object`))
 }
 
-export function fitting<T>(schema: z.ZodType<T>, value: unknown, of: string): Result<T, Trouble> {
+export function parseInput<T>(schema: z.ZodType<T>, value: unknown, of: string): Result<T, Trouble> {
   const read = readAs(schema, value)
   return read.ok ? read : err(usage(`${of} can’t be used; ${inOneLine(read.error.slice(0, 1))}`))
 }
@@ -50,8 +50,8 @@ export function readArguments(
   return ok(value)
 }
 
-export function whole(id: string): Result<{ run: string; call: string }, Trouble> {
+export function parseCallId(id: string): Result<{ run: string; call: string }, Trouble> {
   return PATTERNS.call.test(id)
-    ? ok({ run: split(id).run, call: id })
+    ? ok({ run: splitId(id).run, call: id })
     : err(usage(`\`${id}\` is not a call id; call ids look like call_01ABC…_1`))
 }

@@ -6,7 +6,7 @@ import { canonical, sha256 } from '../../shared/bytes/json.ts'
 import { payloadBytes } from '../../shared/evidence/dsse.ts'
 import type { Result } from '../../shared/result.ts'
 import { ok } from '../../shared/result.ts'
-import { capabilitiesIn, type UnboundManifest } from '../../shared/wire/skills.ts'
+import { declaredCapabilities, type UnboundManifest } from '../../shared/wire/skills.ts'
 import { command, type Trouble } from '../shell/command.ts'
 import { writeText } from '../shell/files.ts'
 import { columns, inline } from '../shell/terminal-text.ts'
@@ -51,7 +51,7 @@ export const build = command({
       package: path,
       digest: sha256(payloadBytes(packed)),
       component: { sha256: sha256(component), bytes: component.byteLength },
-      capabilities: capabilitiesIn(manifest),
+      capabilities: declaredCapabilities(manifest),
       made_of: parts.map(({ name, version }) => `${name} ${version}`),
       signed_by: signer.value.kid,
     }

@@ -8,7 +8,7 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { SkillCapability } from '../../shared/plan/plan.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import { capabilitiesIn } from '../../shared/wire/skills.ts'
+import { declaredCapabilities } from '../../shared/wire/skills.ts'
 import type { Trouble } from '../shell/command.ts'
 import { trouble } from '../shell/command.ts'
 import { readBytes } from '../shell/files.ts'
@@ -58,7 +58,7 @@ const COMPILERS: Readonly<
 > = {
   async javascript({ folder, main, manifest }) {
     const sources = new ModuleGraph(folder, main)
-    const component = await compileJavaScript(main, sources, capabilitiesIn(manifest))
+    const component = await compileJavaScript(main, sources, declaredCapabilities(manifest))
     if (!component.ok) return err(trouble('build_failed', component.error))
     const own = sources.all.flatMap(({ path, sha256, of }) => (of === undefined ? [{ path, sha256 }] : []))
     const packages = sources.all.flatMap(({ sha256, of }) => (of === undefined ? [] : [{ ...of, sha256 }]))
@@ -68,7 +68,7 @@ const COMPILERS: Readonly<
   async assemblyscript({ folder, main, manifest }) {
     const compiled = compileAssemblyScript(folder, main)
     return compiled.ok
-      ? wrapModule(compiled.value.module, folder, capabilitiesIn(manifest), [compiled.value.library])
+      ? wrapModule(compiled.value.module, folder, declaredCapabilities(manifest), [compiled.value.library])
       : compiled
   },
 
@@ -77,7 +77,7 @@ const COMPILERS: Readonly<
     if (!compiled.ok) return compiled
     const crates = cratesIn(folder)
     return crates.ok
-      ? wrapModule(compiled.value.module, folder, capabilitiesIn(manifest), [
+      ? wrapModule(compiled.value.module, folder, declaredCapabilities(manifest), [
           compiled.value.library,
           ...crates.value,
         ])

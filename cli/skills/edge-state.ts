@@ -7,7 +7,7 @@ import { DeniedPartSpecs } from '../../shared/wire/skills.ts'
 import type { Command } from '../shell/command.ts'
 import { command } from '../shell/command.ts'
 import { readJson, writeText } from '../shell/files.ts'
-import { fitting } from '../shell/json-input.ts'
+import { parseInput } from '../shell/json-input.ts'
 import { inline, listing, time } from '../shell/terminal-text.ts'
 
 const ID = { ID: 'the skill’s id' } as const
@@ -87,7 +87,7 @@ const deniedParts = command({
   async run({ args: { FILE: file }, api, paint }) {
     const wanted = file === undefined ? undefined : readJson(file)
     if (wanted?.ok === false) return wanted
-    const items = wanted === undefined ? undefined : fitting(DeniedPartSpecs, wanted.value, `\`${file}\``)
+    const items = wanted === undefined ? undefined : parseInput(DeniedPartSpecs, wanted.value, `\`${file}\``)
     if (items?.ok === false) return items
     const parts =
       items === undefined

@@ -2,7 +2,7 @@
 // roll them back.
 
 import { statSync } from 'node:fs'
-import { BODY, parseJson } from '../../shared/bytes/json.ts'
+import { BODY_BOUNDS, parseJson } from '../../shared/bytes/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
@@ -12,7 +12,7 @@ import type { Command, CommandOutput, Trouble } from '../shell/command.ts'
 import { command, usage } from '../shell/command.ts'
 import type { Api } from '../shell/edge-api.ts'
 import { readBytes } from '../shell/files.ts'
-import { fitting } from '../shell/json-input.ts'
+import { parseInput } from '../shell/json-input.ts'
 import type { Paint } from '../shell/terminal-text.ts'
 import { columns, inline, listing, time } from '../shell/terminal-text.ts'
 import { packagePath } from './build.ts'
@@ -84,9 +84,9 @@ function readPackage(path: string): Result<SkillPackage, Trouble> {
     return err(usage(`there is no package \`${path}\`; \`countersign skill build\` builds it`))
   const bytes = readBytes(path, LIMITS.skill_package_bytes)
   if (!bytes.ok) return bytes
-  const json = parseJson(bytes.value, { ...BODY, bytes: LIMITS.skill_package_bytes })
+  const json = parseJson(bytes.value, { ...BODY_BOUNDS, bytes: LIMITS.skill_package_bytes })
   return json.ok
-    ? fitting(SkillPackage, json.value, `\`${path}\``)
+    ? parseInput(SkillPackage, json.value, `\`${path}\``)
     : err(usage(`\`${path}\` is not a skill package: ${json.error.detail}`))
 }
 

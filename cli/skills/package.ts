@@ -3,7 +3,7 @@
 // gives the same package, byte for byte.
 
 import { z } from 'zod'
-import { BODY, digestOf, parseJson, sha256 } from '../../shared/bytes/json.ts'
+import { BODY_BOUNDS, digestOf, parseJson, sha256 } from '../../shared/bytes/json.ts'
 import { payloadBytes, type Signer, seal } from '../../shared/evidence/dsse.ts'
 import { Name, Sha256 } from '../../shared/fields.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -49,7 +49,7 @@ const FILE = 'file:'
 
 /** The unverified payload of a package, or `undefined` if it does not parse. */
 function unverifiedPayload(packed: SkillPackage): z.infer<typeof UnverifiedPayload> | undefined {
-  const json = parseJson(payloadBytes(packed), { ...BODY, bytes: LIMITS.skill_package_bytes })
+  const json = parseJson(payloadBytes(packed), { ...BODY_BOUNDS, bytes: LIMITS.skill_package_bytes })
   return json.ok ? UnverifiedPayload.safeParse(json.value).data : undefined
 }
 

@@ -5,7 +5,7 @@ import { existsSync, lstatSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse as parseToml, TomlError } from 'smol-toml'
 import { z } from 'zod'
-import { BODY, parseJson, sha256 } from '../../shared/bytes/json.ts'
+import { BODY_BOUNDS, parseJson, sha256 } from '../../shared/bytes/json.ts'
 import type { FieldError } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
@@ -99,7 +99,7 @@ function readManifest(path: string, bytes: Uint8Array): Result<UnboundManifest, 
     return invalidManifest(path, [
       { at: placeInToml(text, dated), message: 'write the date as a string in quotes' },
     ])
-  const strict = parseJson(Buffer.from(JSON.stringify(value)), BODY)
+  const strict = parseJson(Buffer.from(JSON.stringify(value)), BODY_BOUNDS)
   if (!strict.ok) return err(trouble('invalid_manifest', `\`${path}\`: ${strict.error.detail}`))
   const read = readAs(UnboundManifest, strict.value)
   if (read.ok) return read

@@ -8,12 +8,12 @@ import { canonical } from '../../shared/bytes/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import { Trial, type Tried } from '../../shared/wire/skill-trials.ts'
+import { Trial, type TrialResult } from '../../shared/wire/skill-trials.ts'
 import type { Trouble } from '../shell/command.ts'
 import { command, usage } from '../shell/command.ts'
 import type { Api } from '../shell/edge-api.ts'
 import { readJson } from '../shell/files.ts'
-import { fitting } from '../shell/json-input.ts'
+import { parseInput } from '../shell/json-input.ts'
 import type { Paint } from '../shell/terminal-text.ts'
 import { inline, quoted } from '../shell/terminal-text.ts'
 import { FOLDER, readSkill, type SkillFolder } from './source-folder.ts'
@@ -99,7 +99,7 @@ function readTests(folder: string): Result<{ path: string; tests: Test[] }[], Tr
     const path = join(dir, name)
     const json = readJson(path)
     if (!json.ok) return json
-    const read = fitting(TestFile, json.value, `\`${path}\``)
+    const read = parseInput(TestFile, json.value, `\`${path}\``)
     if (!read.ok) return read
     files.push({ path, tests: read.value.tests })
   }
@@ -112,8 +112,8 @@ async function runTests(
   { manifest }: SkillFolder,
   component: Uint8Array,
   tests: readonly Test[],
-): Promise<Result<Tried[], Trouble>> {
-  const done: Tried[] = []
+): Promise<Result<TrialResult[], Trouble>> {
+  const done: TrialResult[] = []
   for (let from = 0; from < tests.length; from += LIMITS.trials) {
     const trials = tests
       .slice(from, from + LIMITS.trials)
@@ -127,7 +127,7 @@ async function runTests(
   return ok(done)
 }
 
-function resultOf({ description, expect }: Test, tried: Tried | undefined): TestResult {
+function resultOf({ description, expect }: Test, tried: TrialResult | undefined): TestResult {
   if (tried === undefined)
     return { description, ok: false, why: ['the edge returned no result for this test'], fuel: 0 }
   const why = [...endingFaults(expect, tried), ...sideEffectFaults(expect, tried)]
@@ -137,7 +137,10 @@ function resultOf({ description, expect }: Test, tried: Tried | undefined): Test
 const differs = (what: string, expected: string, was: string): string[] =>
   expected === was ? [] : [`${what}: expected ${expected}`, `${' '.repeat(what.length)}  but was  ${was}`]
 
-function endingFaults({ output, error, ends }: Test['expect'], { outcome, output: text }: Tried): string[] {
+function endingFaults(
+  { output, error, ends }: Test['expect'],
+  { outcome, output: text }: TrialResult,
+): string[] {
   const reason = 'detail' in outcome ? outcome.detail : ''
   const was = outcome.kind === 'returned' ? text : `${outcome.kind}${reason === '' ? '' : `: ${reason}`}`
   if (ends !== undefined) return differs('ends', ends, outcome.kind)
@@ -151,7 +154,7 @@ function endingFaults({ output, error, ends }: Test['expect'], { outcome, output
 
 function sideEffectFaults(
   { log, requests, kv, posts, fuel_at_most: most }: Test['expect'],
-  tried: Tried,
+  tried: TrialResult,
 ): string[] {
   const unanswered = tried.requests
     .filter(({ answered }) => !answered)

@@ -3,7 +3,7 @@
 
 import { digestOf } from '../../shared/bytes/json.ts'
 import { failure } from '../../shared/failures.ts'
-import { split } from '../../shared/ids.ts'
+import { splitId } from '../../shared/ids.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Call } from '../../shared/wire/calls.ts'
@@ -16,7 +16,7 @@ import type { Used } from '../call/usage.ts'
 import { NOTHING } from '../call/usage.ts'
 import { authorize, decide, isListed } from '../decision/decide.ts'
 import { unknownTool } from '../decision/proposal.ts'
-import type { AgentPrincipal, Loaded } from '../directory/directory.ts'
+import type { AgentPrincipal, LoadedDirectory } from '../directory/directory.ts'
 import type { Identified } from '../http/intake.ts'
 import { idempotencyKey, identifyByKey, namedAgent, waitMs } from '../http/intake.ts'
 import { fileResponse, headersOf } from '../http/response-headers.ts'
@@ -244,7 +244,12 @@ export const agentRoutes: Verbs<RouteNames> = {
 }
 
 /** A new run has used nothing, but its session and its agent may have. */
-async function usedBefore(env: Env, directory: Loaded, run: RunRecord, tool: string): Promise<Result<Used>> {
+async function usedBefore(
+  env: Env,
+  directory: LoadedDirectory,
+  run: RunRecord,
+  tool: string,
+): Promise<Result<Used>> {
   try {
     const session = readsSession(directory) ? await sessionObject(env, run).look(tool) : null
     return ok({
@@ -300,7 +305,7 @@ function findRun(env: Env, { directory }: Identified, run: string) {
 }
 
 function findCall(env: Env, caller: Identified, params: Incoming<'readCall'>['params']) {
-  const { run, n } = split(params.call)
+  const { run, n } = splitId(params.call)
   const object = findRun(env, caller, run)
   if (!object.ok || run !== params.run) return err(failure('not_found', 'no such call'))
   return ok({ run: object.value, n })

@@ -3,11 +3,11 @@
 
 import type { Failure } from '../../shared/failures.ts'
 import { FAILURES, failure } from '../../shared/failures.ts'
-import { split } from '../../shared/ids.ts'
+import { splitId } from '../../shared/ids.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import { Answer, type Approval } from '../../shared/wire/approvals.ts'
-import { needsUnfolding } from '../approvals/card.ts'
+import { isCardShortened } from '../approvals/card.ts'
 import { isRevoked, type Link, macHolds, nonceFor, readLink } from '../approvals/link.ts'
 import type { Env } from '../bindings.ts'
 import { identityOf, runObject } from '../bindings.ts'
@@ -20,16 +20,16 @@ import { fileResponse } from '../http/response-headers.ts'
 import type { Node } from '../pages/approval-page.tsx'
 import { answersOf, approvalPage, html, refusalPage } from '../pages/approval-page.tsx'
 import {
+  approvedChange,
   argumentsIn,
-  asksForChange,
   ChangeFields,
-  changedIn,
   changePage,
   type Draft,
+  shouldReviewChange,
   textToChange,
 } from '../pages/edit-arguments-page.tsx'
 import { partIn } from '../pages/full-text.tsx'
-import { broughtFile } from '../pages/input-files.tsx'
+import { inputFile } from '../pages/input-files.tsx'
 import { PAGE_SCRIPT } from '../pages/page-script.ts'
 import { follow, withScript } from '../pages/page-stream.ts'
 import { isRunOf } from '../run/run-id.ts'
@@ -98,7 +98,7 @@ export const linkRoutes: Verbs<'showApproval' | 'submitApproval' | 'followApprov
     const opened = await openLink(env, params.token)
     if (!opened.ok) return ok(refused(opened.error))
     const { run, n, mayRead } = opened.value
-    const file = mayRead ? await broughtFile({ run, n }, params.sha256) : err(MAY_NOT_READ)
+    const file = mayRead ? await inputFile({ run, n }, params.sha256) : err(MAY_NOT_READ)
     return ok(file.ok ? fileResponse(file.value) : refused(file.error))
   },
 
@@ -151,8 +151,8 @@ async function answerForm(
   const { link, digest, approval, run, n, version } = opened
   const fields = answerFields(form)
   const offered = async () => textToChange(await run.editable(n))
-  if (await asksForChange(form, fields['decision'], offered)) return showChange(env, token, opened, form)
-  const changed = changedIn(form)
+  if (await shouldReviewChange(form, fields['decision'], offered)) return showChange(env, token, opened, form)
+  const changed = approvedChange(form)
   if (!changed.ok) return refused(changed.error, approval)
   const answer = Answer.safeParse({ ...fields, ...changed.value, digest, reason: reasonField(form) })
   if (!answer.success) return refused(NO_ANSWER)
@@ -194,7 +194,7 @@ async function pageOf(
     nonce,
     files: filesPath(token, mayRead),
     now: Date.now(),
-    whole: needsUnfolding(approval.prompt) ? await run.unfolded(n) : ok([]),
+    whole: isCardShortened(approval.prompt) ? await run.unfolded(n) : ok([]),
     part,
     change: draft === null ? '' : ChangeFields({ ...draft, over: 'link' }),
   })
@@ -272,7 +272,7 @@ async function openLink(
 ): Promise<Result<OpenLink>> {
   const link = readLink(token)
   const { idKey, linkKey } = identityOf(env)
-  const { run: runId, n } = split(link?.approval ?? '')
+  const { run: runId, n } = splitId(link?.approval ?? '')
   if (link === undefined || !isRunOf(link.tenant, runId, idKey) || !(await isTenant(env, link.tenant)))
     return err(INVALID)
   const run = runObject(env, link.tenant, runId)

@@ -9,7 +9,7 @@ import { ok } from '../../shared/result.ts'
 import type { LiveEvent, LiveState } from '../../shared/wire/output-events.ts'
 import type { runObject } from '../bindings.ts'
 import { headersOf } from '../http/response-headers.ts'
-import type { News, OutputPiece, StreamPosition } from '../run/output-subscribers.ts'
+import type { OutputPiece, OutputUpdate, StreamPosition } from '../run/output-subscribers.ts'
 
 type CallSubscription = {
   run: ReturnType<typeof runObject>
@@ -46,14 +46,14 @@ export async function streamCall({
   const subscriber = { id: randomUUID(), owner }
   const first = await run.nextOutput(agent, n, subscriber, parsePosition(position), 0)
   if (!first.ok) return first
-  let next: Result<News> | undefined = first
+  let next: Result<OutputUpdate> | undefined = first
   let reached = parsePosition(position)
   const text = new TextEncoder()
   const leave = () => run.unsubscribe(subscriber)
   const stream = new ReadableStream<Uint8Array>({
     async pull(controller) {
       const send = (...lines: string[]) => controller.enqueue(text.encode(`${lines.join('\n')}\n\n`))
-      const news: Result<News> =
+      const news: Result<OutputUpdate> =
         next ?? (await run.nextOutput(agent, n, subscriber, reached, LIMITS.console_wait_ms))
       next = undefined
       if (!news.ok || !(await mayRead())) {
@@ -62,7 +62,7 @@ export async function streamCall({
         return leave()
       }
       const { changed, pieces, end } = news.value
-      reached = news.value.heard
+      reached = news.value.position
       const at = { ...reached }
       for (const { stream, offset } of pieces) at[stream] = offset
       const sendEvent = (event: LiveEvent['event'], data: unknown) =>

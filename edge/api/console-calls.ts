@@ -2,7 +2,7 @@
 
 import { ok } from '../../shared/result.ts'
 import { CONSOLE } from '../../shared/routes/console.ts'
-import { callPage, inWords, isLeaving, SCRIPT, shownText } from '../console/call-page.tsx'
+import { callPage, inWords, isEnding, SCRIPT, shownText } from '../console/call-page.tsx'
 import { sessionOf } from '../console/session.ts'
 import { html } from '../pages/approval-page.tsx'
 import { withScript } from '../pages/page-stream.ts'
@@ -44,7 +44,7 @@ export const consoleCallRoutes: Verbs<CallRouteNames> = {
       position: headers['last-event-id'] ?? query.after,
       mayRead,
       formatPiece: ({ bytes }) => ({ text: shownText(bytes) }),
-      formatState: (state) => ({ words: inWords(state), attempt: state.attempt, leaving: isLeaving(state) }),
+      formatState: (state) => ({ words: inWords(state), attempt: state.attempt, leaving: isEnding(state) }),
       lastEvent: 'event: over\ndata: {}',
     })
   }),

@@ -3,7 +3,7 @@
 
 import type { Failure } from '../../shared/failures.ts'
 import { FAILURES, failure } from '../../shared/failures.ts'
-import { PATTERNS, split } from '../../shared/ids.ts'
+import { PATTERNS, splitId } from '../../shared/ids.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import { CONSOLE } from '../../shared/routes/console.ts'
@@ -93,7 +93,7 @@ export function findTarget(
   id: string,
   what: 'approval' | 'call' = 'approval',
 ): Result<CallTarget> {
-  const { run, n } = split(id)
+  const { run, n } = splitId(id)
   return PATTERNS[what].test(id) && isRunOf(tenant, run, identityOf(env).idKey)
     ? ok({ id, run: runObject(env, tenant, run), n })
     : err(failure('not_found', `no such ${what}`))

@@ -13,7 +13,7 @@ import type { Session } from '../console/session.ts'
 import { skillPage } from '../console/skill-page.tsx'
 import { pathOf, skillsPage } from '../console/skills-page.tsx'
 import { html } from '../pages/approval-page.tsx'
-import type { Moved } from '../tenant/skills/version-store.ts'
+import type { TargetState } from '../tenant/skills/version-store.ts'
 import { reasonField } from './approval-links.ts'
 import { form, page, permitted, seeOther } from './console-session.ts'
 import { enable, rollBack } from './skills.ts'
@@ -85,7 +85,7 @@ async function moveVersion(
   env: Env,
   session: Session,
   named: VersionName,
-  to: Moved,
+  to: TargetState,
   reason: string,
 ): Promise<Result<Skill>> {
   const skill = await findSkill(env, session, named)

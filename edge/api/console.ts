@@ -2,20 +2,20 @@
 // change nothing.
 
 import { FAILURES, failure } from '../../shared/failures.ts'
-import { PATTERNS, split } from '../../shared/ids.ts'
+import { PATTERNS, splitId } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { err, ok } from '../../shared/result.ts'
 import { CONSOLE } from '../../shared/routes/console.ts'
 import { Answer, type Approval } from '../../shared/wire/approvals.ts'
-import { needsUnfolding } from '../approvals/card.ts'
+import { isCardShortened } from '../approvals/card.ts'
 import type { Env } from '../bindings.ts'
 import { identityOf, tenantObject } from '../bindings.ts'
 import { changePage, detailPage } from '../console/approval-page.tsx'
-import type { Answered } from '../console/bulk-deny-page.tsx'
+import type { AnswerResult } from '../console/bulk-deny-page.tsx'
 import { answeredPage } from '../console/bulk-deny-page.tsx'
 import { historyPage } from '../console/history-page.tsx'
-import { told } from '../console/inbox-fragment.tsx'
-import { glimpse, inboxPage } from '../console/inbox-page.tsx'
+import { inboxFragment } from '../console/inbox-fragment.tsx'
+import { callSummary, inboxPage } from '../console/inbox-page.tsx'
 import { liveInbox, SCRIPT } from '../console/inbox-stream.ts'
 import type { Session } from '../console/session.ts'
 import { noCookie, sessionOf, signIn, signOut } from '../console/session.ts'
@@ -26,14 +26,14 @@ import { readForm } from '../http/intake.ts'
 import { fileResponse } from '../http/response-headers.ts'
 import { html } from '../pages/approval-page.tsx'
 import {
+  approvedChange,
   argumentsIn,
-  asksForChange,
-  changedIn,
   type Draft,
+  shouldReviewChange,
   textToChange,
 } from '../pages/edit-arguments-page.tsx'
 import { partIn } from '../pages/full-text.tsx'
-import { broughtFile } from '../pages/input-files.tsx'
+import { inputFile } from '../pages/input-files.tsx'
 import { withScript } from '../pages/page-stream.ts'
 import { isRunOf } from '../run/run-id.ts'
 import { answerFields, reasonField } from './approval-links.ts'
@@ -100,10 +100,11 @@ export const consoleRoutes: Verbs<RouteNames> = {
         return found.ok && permitted(found.value, CONSOLE.consoleEvents.action) ? found.value : null
       }
       const isOurs =
-        PATTERNS.approval.test(approval) && isRunOf(tenant, split(approval).run, identityOf(env).idKey)
+        PATTERNS.approval.test(approval) && isRunOf(tenant, splitId(approval).run, identityOf(env).idKey)
       if (approval !== '' && !isOurs) return err(failure('not_found', 'no such approval'))
       const from = Number(request.headers.get('last-event-id') ?? after)
-      const tell = (session: Session, number: number) => told(env, tenant, number, asked, mayAnswer(session))
+      const tell = (session: Session, number: number) =>
+        inboxFragment(env, tenant, number, asked, mayAnswer(session))
       return liveInbox({
         env,
         tenant,
@@ -133,7 +134,7 @@ export const consoleRoutes: Verbs<RouteNames> = {
   consoleFile: page('consoleFile', async ({ env, params }, session) => {
     const target = findTarget(env, session, params.id)
     if (!target.ok) return target
-    const file = await broughtFile(target.value, params.sha256)
+    const file = await inputFile(target.value, params.sha256)
     return file.ok ? ok(fileResponse(file.value)) : file
   }),
 
@@ -150,9 +151,9 @@ export const consoleRoutes: Verbs<RouteNames> = {
     const { digest } = shown.value
     const fields = answerFields(given)
     const offered = async () => textToChange(await run.editable(n))
-    if (await asksForChange(given, fields['decision'], offered))
+    if (await shouldReviewChange(given, fields['decision'], offered))
       return ok(await previewChange(env, session, target.value, shown.value, given))
-    const changed = changedIn(given)
+    const changed = approvedChange(given)
     if (!changed.ok) return changed
     const answer = Answer.safeParse({ ...fields, ...changed.value, digest, reason: reasonField(given) })
     if (!answer.success)
@@ -220,7 +221,7 @@ async function approvalResponse(
   const { group } = approval
   const [alike, whole] = await Promise.all([
     tenantObject(env, session.directory.tenant).approvals({ status: 'pending', alike: 'each', group }),
-    needsUnfolding(approval.prompt) ? run.unfolded(n) : ok([]),
+    isCardShortened(approval.prompt) ? run.unfolded(n) : ok([]),
   ])
   const page = detailPage({
     session,
@@ -282,11 +283,11 @@ async function answerOne(
   { run, n, id }: CallTarget,
   { principal }: Session,
   answer: Answer,
-): Promise<Answered> {
+): Promise<AnswerResult> {
   const done = await run.answer(n, principal.name, 'console', answer)
   const now = done.ok ? done : await run.approval(n)
   const asked = now.ok
-    ? { id, title: now.value.prompt.title, what: glimpse(now.value.prompt) }
+    ? { id, title: now.value.prompt.title, what: callSummary(now.value.prompt) }
     : { id, title: id, what: '' }
   if (!done.ok) return { ...asked, note: done.error.detail }
   const { status } = done.value

@@ -1,7 +1,7 @@
 // Verbs of operators: answer approvals, and administer tools, agents, operators and workers.
 
 import { failure } from '../../shared/failures.ts'
-import { split } from '../../shared/ids.ts'
+import { splitId } from '../../shared/ids.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
 import type { Tool } from '../../shared/wire/tools.ts'
@@ -215,7 +215,7 @@ function withTypes(tool: Tool) {
 }
 
 function findApproval(env: Env, { directory: { tenant } }: Identified, id: string) {
-  const { run, n } = split(id)
+  const { run, n } = splitId(id)
   return isRunOf(tenant, run, identityOf(env).idKey)
     ? ok({ run: runObject(env, tenant, run), n })
     : err(failure('not_found', 'no such approval'))

@@ -10,16 +10,16 @@ import type { Finding, PolicyVersion } from '../../shared/routes/policies.ts'
 import type { Env } from '../bindings.ts'
 import { tenantObject } from '../bindings.ts'
 import { authorize } from '../decision/decide.ts'
-import type { Loaded } from '../directory/directory.ts'
+import type { LoadedDirectory } from '../directory/directory.ts'
 import type { Identified } from '../http/intake.ts'
 import { headersOf } from '../http/response-headers.ts'
-import { FLOOR, readyUnderFloor } from '../policy/built-in.ts'
+import { compileWithFloor, FLOOR } from '../policy/built-in.ts'
 import { checkPolicies } from '../policy/check.ts'
 import { changesBetween } from '../policy/diff.ts'
 import type { PolicySet, PolicyTexts } from '../policy/engine.ts'
 import { allWarnings } from '../policy/lint.ts'
-import type { Checked } from '../rehearsal/cases.ts'
-import { aroundCases, decideCases } from '../rehearsal/cases.ts'
+import type { CheckedSet } from '../rehearsal/cases.ts'
+import { decideCases, withCaseFixtures } from '../rehearsal/cases.ts'
 import type { Verbs } from './verb.ts'
 
 type RouteNames =
@@ -105,7 +105,7 @@ export const policyRoutes: Verbs<RouteNames> = {
     const texts =
       policies ?? (await tenantOf(env, caller).policyVersion(caller.directory.policyVersion))?.texts
     if (texts === undefined) return err(noVersion(caller.directory.policyVersion))
-    const around = cases === undefined ? ok(caller.directory) : aroundCases(caller.directory, cases)
+    const around = cases === undefined ? ok(caller.directory) : withCaseFixtures(caller.directory, cases)
     if (!around.ok) return around
     const checked = checkWithTools(texts, around.value)
     const findings = findingsOf(caller, checked, around.value)
@@ -148,14 +148,14 @@ const noVersion = (version: number): Failure =>
 function compileUnderFloor(texts: PolicyTexts): Result<PolicySet> {
   if (Object.keys(texts).length > LIMITS.policies)
     return err(failure('limit_reached', `a set holds at most ${LIMITS.policies} policies`))
-  return readyUnderFloor(texts)
+  return compileWithFloor(texts)
 }
 
 /**
  * Also checks the set against the tenant's tools, as storing it would. The tenant's object repeats
  * the check, because tools may change in between.
  */
-function checkWithTools(texts: PolicyTexts, { tools }: Loaded): Result<Checked> {
+function checkWithTools(texts: PolicyTexts, { tools }: LoadedDirectory): Result<CheckedSet> {
   const set = compileUnderFloor(texts)
   if (!set.ok) return set
   const warnings = checkPolicies(
@@ -189,7 +189,7 @@ const LOCKED_OUT =
 const mayActivate = ({ directory, principal }: Identified, policies = directory.policies): boolean =>
   authorize({ ...directory, policies }, principal, 'policy.activate').allowed
 
-function findingsOf(caller: Identified, checked: Result<Checked>, around: Loaded): Finding[] {
+function findingsOf(caller: Identified, checked: Result<CheckedSet>, around: LoadedDirectory): Finding[] {
   if (!checked.ok) {
     const { detail, errors = [{ at: 'policies', message: detail }] } = checked.error
     return errors.map((error) => ({ ...error, severity: 'error' as const }))

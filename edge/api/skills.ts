@@ -7,11 +7,11 @@ import { err, ok } from '../../shared/result.ts'
 import type { RollBack, Skill } from '../../shared/wire/skills.ts'
 import type { Env } from '../bindings.ts'
 import { tenantSkills } from '../bindings.ts'
-import { permitted } from '../decision/decide.ts'
+import { requirePermission } from '../decision/decide.ts'
 import type { Identified } from '../http/intake.ts'
-import { open } from '../skills/publish/package.ts'
-import { prepare } from '../skills/publish/prepare.ts'
-import type { Moved } from '../tenant/skills/version-store.ts'
+import { openPackage } from '../skills/publish/package.ts'
+import { prepareSkill } from '../skills/publish/prepare.ts'
+import type { TargetState } from '../tenant/skills/version-store.ts'
 import type { Incoming, Verbs } from './verb.ts'
 
 type RouteNames =
@@ -39,16 +39,17 @@ const NO_SKILL = failure('not_found', 'no such version of a skill')
 
 export const skillRoutes: Verbs<RouteNames> = {
   async publishSkill({ env, caller, query: { pin = null }, body }) {
-    const may = pin === null ? ok(true) : permitted(caller.directory, caller.principal, 'publisher.pin')
+    const may =
+      pin === null ? ok(true) : requirePermission(caller.directory, caller.principal, 'publisher.pin')
     if (!may.ok) return may
-    const opened = open(body, caller.directory.publishers, pin)
+    const opened = openPackage(body, caller.directory.publishers, pin)
     if (!opened.ok) return opened
     const { manifest, digest, key } = opened.value
     const signed = { x: key, pin: pin !== null }
     const known = await registryOf(env, caller).known(manifest, digest, signed)
     if (!known.ok) return known
     if (known.value !== undefined) return ok(known.value)
-    const made = await prepare(env, opened.value)
+    const made = await prepareSkill(env, opened.value)
     if (!made.ok) return made
     const about = { ...made.value.about, published_by: caller.principal.name, published_at_ms: Date.now() }
     return registryOf(env, caller).publish({ ...made.value, about }, signed)
@@ -114,7 +115,7 @@ const registryOf = (env: Env, { directory }: Caller) => tenantSkills(env, direct
 
 const moveVersion = (
   { env, caller, params, body }: Incoming<'disableSkill'>,
-  to: Moved,
+  to: TargetState,
 ): Promise<Result<Skill>> =>
   registryOf(env, caller).move(params.id, params.version, {
     to,
@@ -156,7 +157,9 @@ export async function rollBack(
  */
 function mayEnable({ directory, principal }: Caller, { published_by }: Skill): Result<true> {
   const may =
-    published_by === principal.name ? permitted(directory, principal, 'skill.enable_own') : ok<true>(true)
+    published_by === principal.name
+      ? requirePermission(directory, principal, 'skill.enable_own')
+      : ok<true>(true)
   if (may.ok) return may
   return err({
     ...may.error,

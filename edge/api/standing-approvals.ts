@@ -8,7 +8,7 @@ import type { Standing } from '../../shared/wire/approvals.ts'
 import type { Env } from '../bindings.ts'
 import { sessionObject, tenantObject } from '../bindings.ts'
 import { stillCounts } from '../decision/decide.ts'
-import type { Loaded } from '../directory/directory.ts'
+import type { LoadedDirectory } from '../directory/directory.ts'
 import { namedAgent } from '../http/intake.ts'
 import type { Verbs } from './verb.ts'
 
@@ -34,7 +34,7 @@ export const standingRoutes: Verbs<'listStanding' | 'revokeStanding' | 'resetSes
 /** All standing answers, newest first. `live`: the answer still covers its tool and policy set. */
 export async function listStandingAnswers(
   env: Env,
-  directory: Loaded,
+  directory: LoadedDirectory,
 ): Promise<(Standing & { live: boolean })[]> {
   const all = await tenantObject(env, directory.tenant).standing()
   return all.map((standing) => ({ ...standing, live: isLive(directory, standing) }))
@@ -42,7 +42,7 @@ export async function listStandingAnswers(
 
 export async function revokeStandingAnswer(
   env: Env,
-  { tenant }: Loaded,
+  { tenant }: LoadedDirectory,
   id: string,
 ): Promise<Result<Standing>> {
   const standing = await tenantObject(env, tenant).readStanding(id)
@@ -55,7 +55,7 @@ export async function revokeStandingAnswer(
  * An answer whose tool or policy set is no longer current revives with it, unless it is revoked.
  */
 function isLive(
-  directory: Loaded,
+  directory: LoadedDirectory,
   { tool, policy_set, agent, agent_since_ms, by, by_since_ms }: Standing,
 ): boolean {
   const same =

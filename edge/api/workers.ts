@@ -4,7 +4,7 @@ import { parseJson } from '../../shared/bytes/json.ts'
 import { payloadBytes } from '../../shared/evidence/dsse.ts'
 import { Statement } from '../../shared/evidence/statement.ts'
 import { failure } from '../../shared/failures.ts'
-import { keyHash, parseKey, split } from '../../shared/ids.ts'
+import { keyHash, parseKey, splitId } from '../../shared/ids.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Env } from '../bindings.ts'
 import { identityOf, runObject, tenantObject } from '../bindings.ts'
@@ -33,7 +33,8 @@ export const workerRoutes: Verbs<
     body: { run, call, process = null, tiers, egress = false, cgroups = false, profiles = [] },
   }) {
     const { worker, object, n } = findCall(env, caller, call)
-    if (object === undefined || split(call).run !== run) return err(failure('not_claimable', 'no such call'))
+    if (object === undefined || splitId(call).run !== run)
+      return err(failure('not_claimable', 'no such call'))
     if (worker.process !== null && worker.process !== process) {
       await tenantObject(env, caller.directory.tenant).claimRefused(worker.id, process)
       return err(WORKER_IN_USE)
@@ -86,7 +87,7 @@ export const workerRoutes: Verbs<
     const { worker } = caller as Identified & { worker: EnrolledWorker } // the route admits only workers
     const seen = await tenantObject(env, caller.directory.tenant).seen(worker.id, tiers, speaker)
     if (!seen.ok) return seen // a refused heartbeat renews no lease
-    const byRun = Map.groupBy(running, ({ call }) => split(call).run)
+    const byRun = Map.groupBy(running, ({ call }) => splitId(call).run)
     const stops = await Promise.all(
       [...byRun.values()].map((calls) => renewLeases(env, caller, worker.id, calls)),
     )
@@ -107,13 +108,13 @@ async function renewLeases(
   calls: readonly HeldCall[],
 ): Promise<string[]> {
   const { object } = findCall(env, caller, calls[0]?.call ?? '')
-  const numbered = calls.map(({ call, fence }) => ({ n: split(call).n, fence }))
+  const numbered = calls.map(({ call, fence }) => ({ n: splitId(call).n, fence }))
   const stop = await object?.renew(worker, numbered).catch((): number[] => [])
-  return calls.flatMap(({ call }) => (object === undefined || stop?.includes(split(call).n) ? [call] : []))
+  return calls.flatMap(({ call }) => (object === undefined || stop?.includes(splitId(call).n) ? [call] : []))
 }
 
 function findCall(env: Env, { directory: { tenant }, worker }: Identified, call: string) {
-  const { run, n } = split(call)
+  const { run, n } = splitId(call)
   const known = isRunOf(tenant, run, identityOf(env).idKey)
   return { worker: worker as EnrolledWorker, object: known ? runObject(env, tenant, run) : undefined, n } // these routes admit only workers
 }

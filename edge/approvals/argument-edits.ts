@@ -8,12 +8,12 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { ArgumentChange, Revision } from '../../shared/wire/approvals.ts'
-import { cut, written } from '../platform/visible-text.ts'
-import { HIDDEN, type Redaction } from '../secrets/redaction.ts'
-import type { Unfolded } from './card.ts'
+import { escapeConfusables, shorten } from '../platform/visible-text.ts'
+import { MARK_PATTERN, type Redaction } from '../secrets/redaction.ts'
+import type { FullText } from './card.ts'
 
 /** The outcome that an edit would have. `whole` holds the full text of all that it shortens. */
-export type Preview = { preview: Revision; whole: { changes: ArgumentChange[] | null; texts: Unfolded[] } }
+export type Preview = { preview: Revision; whole: { changes: ArgumentChange[] | null; texts: FullText[] } }
 
 type Args = Record<string, unknown>
 const isObject = (value: unknown): value is Args =>
@@ -85,7 +85,7 @@ function restore(
 ): unknown {
   if (typeof given === 'string') {
     if (given === pair?.shown) return pair.stored
-    return values.has(given) ? values.get(given) : HIDDEN.test(given) ? undefined : given
+    return values.has(given) ? values.get(given) : MARK_PATTERN.test(given) ? undefined : given
   }
   if (Array.isArray(given)) {
     const { shown, stored } = pair ?? {}
@@ -108,7 +108,7 @@ function restore(
       known !== undefined,
     ] as const
   })
-  return kept.some(([name, item, known]) => item === undefined || (!known && HIDDEN.test(name)))
+  return kept.some(([name, item, known]) => item === undefined || (!known && MARK_PATTERN.test(name)))
     ? undefined
     : Object.fromEntries(kept)
 }
@@ -142,7 +142,7 @@ export function changesOf(
   const all = [...differences(redaction.of(before), redaction.of(after), '')]
   const changes = all
     .slice(0, LIMITS.edit_changes)
-    .map((change) => printable(change, (text) => cut(text, LIMITS.edit_chars)))
+    .map((change) => printable(change, (text) => shorten(text, LIMITS.edit_chars)))
   return { changes, more: all.length - changes.length }
 }
 
@@ -172,6 +172,6 @@ function* differences(from: unknown, to: unknown, at: string): Generator<Argumen
 }
 
 function printable({ at, from, to }: ArgumentChange, shorten: (text: string) => string): ArgumentChange {
-  const shown = (text: string): string => written(shorten(text))
+  const shown = (text: string): string => escapeConfusables(shorten(text))
   return { at: shown(at), from: from === null ? null : shown(from), to: to === null ? null : shown(to) }
 }

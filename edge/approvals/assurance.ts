@@ -9,7 +9,7 @@ const OF_CHANNELS: ReadonlyMap<string, Assurance> = new Map([
   ['slack', 'slack'],
 ])
 /** A channel with the strongest assurance: operators answer with their own key. */
-export const SUREST_WAY = 'console'
+export const STRONGEST_CHANNEL = 'console'
 
 export const assuranceOf = (channel: string): Assurance => OF_CHANNELS.get(channel) ?? 'link'
 

@@ -2,13 +2,13 @@
 // and the full text of what the card shortens. Pure; the RunObject takes the answer.
 
 import { LIMITS } from '../../shared/limits.ts'
-import { broughtBy, type Plan } from '../../shared/plan/plan.ts'
+import { inputFilesOf, type Plan } from '../../shared/plan/plan.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
 import type { Decision } from '../../shared/wire/calls.ts'
 import type { Change } from '../../shared/wire/explanation.ts'
 import type { Tool } from '../../shared/wire/tools.ts'
-import type { AskRecord } from '../call/lifecycle.ts'
-import { isShortened, readable, written } from '../platform/visible-text.ts'
+import type { ApprovalRecord } from '../call/lifecycle.ts'
+import { escapeConfusables, isShortened, readableJson } from '../platform/visible-text.ts'
 import type { Redaction } from '../secrets/redaction.ts'
 import { requirementInWords, requiresMore, riskWithReason } from '../tools/risk.ts'
 import { planInWords, shownPlan } from './plan-words.ts'
@@ -43,9 +43,9 @@ export function askRecord({
   standing,
   now,
   redaction,
-}: CardInput): AskRecord {
+}: CardInput): ApprovalRecord {
   const shown = plan === null ? null : shownPlan(plan, redaction)
-  const files = broughtBy(shown)
+  const files = inputFilesOf(shown)
   const { risk, ground } = riskWithReason(tool, plan, needs)
   return {
     id,
@@ -59,9 +59,10 @@ export function askRecord({
       tool_version: tool.version,
       risk,
       risk_ground: ground,
-      command: plan === null || plan.tier === 'A' ? '' : readable(redaction.ofArgv(plan.executor.argv, args)),
+      command:
+        plan === null || plan.tier === 'A' ? '' : readableJson(redaction.ofArgv(plan.executor.argv, args)),
       plan: shown === null ? 'nothing runs' : planInWords(shown),
-      arguments: readable(redaction.of(args)),
+      arguments: readableJson(redaction.of(args)),
       ...(files === undefined ? {} : { files }),
       on_yes: onYes(needs),
       ...(standing === null ? {} : { standing }),
@@ -107,23 +108,23 @@ export function optionsFor({ standing }: Approval['prompt']): Approval['options'
   ]
 }
 
-export const needsUnfolding = ({ command, arguments: args }: Approval['prompt']): boolean =>
+export const isCardShortened = ({ command, arguments: args }: Approval['prompt']): boolean =>
   [command, args].some(isShortened)
 
 /** The full text of a part of a card, with secrets hidden, in pieces that fit a page. */
-export type Unfolded = {
+export type FullText = {
   readonly title: string
   readonly characters: number
   readonly parts: readonly string[]
 }
 
 /** The full text of whatever the card shortens, made from the stored call as the card was. */
-export function unfolded(
+export function fullTexts(
   prompt: Approval['prompt'],
   args: Record<string, unknown>,
   plan: Plan | null,
   redaction: Redaction,
-): Unfolded[] {
+): FullText[] {
   const texts: (readonly [title: string, shown: string, value: unknown])[] = [
     [
       'The command line in full',
@@ -135,7 +136,7 @@ export function unfolded(
   return texts
     .filter(([, shown]) => isShortened(shown))
     .map(([title, , value]) => {
-      const text = written(JSON.stringify(value, null, 2))
+      const text = escapeConfusables(JSON.stringify(value, null, 2))
       const parts = text.match(new RegExp(`[\\s\\S]{1,${LIMITS.page_chars}}`, 'gu')) ?? []
       return { title, characters: text.length, parts }
     })

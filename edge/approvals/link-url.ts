@@ -3,13 +3,13 @@
 import type { Approval } from '../../shared/wire/approvals.ts'
 import type { Env } from '../bindings.ts'
 import { identityOf } from '../bindings.ts'
-import type { Loaded } from '../directory/directory.ts'
+import type { LoadedDirectory } from '../directory/directory.ts'
 import { isRevoked, linkFor } from './link.ts'
 
 /** `null` if the link was revoked or there is no such operator. */
 export function linkOf(
   env: Env,
-  { tenant, operators }: Loaded,
+  { tenant, operators }: LoadedDirectory,
   approval: Approval,
   name: string,
 ): string | null {

@@ -1,7 +1,7 @@
 // A plan in words for approvers: where the call runs, what it can reach, and its limits. Pure.
 
 import type { Plan, ProcessPlan, SkillPlan } from '../../shared/plan/plan.ts'
-import { quoted } from '../platform/visible-text.ts'
+import { quoteReadable } from '../platform/visible-text.ts'
 import type { Redaction } from '../secrets/redaction.ts'
 import { interprets, programOf } from '../tools/interpreters.ts'
 
@@ -46,14 +46,14 @@ export function planInWords(plan: Plan): string {
  */
 function interpreterInWords({ executor: { argv } }: ProcessPlan): string {
   const does = interprets(argv)
-  return does === undefined ? '' : `. ${quoted(programOf(argv))} is an interpreter: ${does}`
+  return does === undefined ? '' : `. ${quoteReadable(programOf(argv))} is an interpreter: ${does}`
 }
 
 /** Names each file with its digest, because the answer is to these bytes. */
 const filesInWords = ({ files = [] }: ProcessPlan): string =>
   files.length === 0
     ? ''
-    : `, with input files from the agent: ${files.map(({ path, bytes, sha256 }) => `\`${quoted(path)}\` (${bytes} bytes, sha256 ${sha256})`).join(', ')}`
+    : `, with input files from the agent: ${files.map(({ path, bytes, sha256 }) => `\`${quoteReadable(path)}\` (${bytes} bytes, sha256 ${sha256})`).join(', ')}`
 
 /** Where the call runs and what it can reach. */
 export function reachInWords(plan: Plan): string {

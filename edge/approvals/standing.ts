@@ -8,16 +8,16 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Plan } from '../../shared/plan/plan.ts'
 import type { Standing } from '../../shared/wire/approvals.ts'
 import type { Tool } from '../../shared/wire/tools.ts'
-import type { Answered, CallRecord } from '../call/lifecycle.ts'
+import type { CallRecord, RecordedAnswer } from '../call/lifecycle.ts'
 import type { RunRecord } from '../call/run.ts'
-import { quoted, unticked } from '../platform/visible-text.ts'
+import { escapeBackticks, quoteReadable } from '../platform/visible-text.ts'
 import type { Redaction } from '../secrets/redaction.ts'
 import { interprets } from '../tools/interpreters.ts'
 import { assuranceOf } from './assurance.ts'
 import { reachInWords, shownPlan } from './plan-words.ts'
 
 /** A standing answer as its session stores it; `key` is what it covers. */
-export type Kept = { key: string; standing: Standing; answer: Answered }
+export type StoredStanding = { key: string; standing: Standing; answer: RecordedAnswer }
 
 /**
  * The offered durations of a standing answer in seconds, longest first: the session, then time
@@ -26,7 +26,7 @@ export type Kept = { key: string; standing: Standing; answer: Answered }
 export const SPANS: readonly number[] = [LIMITS.standing_s, 3_600, 600, 60]
 
 /** How long an answer covers further calls; 0: it covers only its own call. */
-export const secondsOf = ({ scope, ttl_s }: Pick<Answered, 'scope' | 'ttl_s'>): number =>
+export const secondsOf = ({ scope, ttl_s }: Pick<RecordedAnswer, 'scope' | 'ttl_s'>): number =>
   scope === 'once' ? 0 : scope === 'session' ? LIMITS.standing_s : (ttl_s ?? 0)
 
 /**
@@ -103,7 +103,7 @@ export function coverage(
   const { name, version, input_files } = tool
   const shown = shownPlan(plan, redaction)
   const without = input_files === true ? ', as long as it supplies no input files' : ''
-  const quotable = (name: string): string => unticked(String(redaction.of(name)))
+  const quotable = (name: string): string => escapeBackticks(String(redaction.of(name)))
   const from = [
     ...(channel === null ? [] : [`channel \`${quotable(channel)}\``]),
     ...(device === null ? [] : [`device \`${quotable(device)}\``]),
@@ -112,7 +112,7 @@ export function coverage(
   const runs =
     shown.tier === 'A'
       ? reachInWords(shown)
-      : `${quoted(shown.executor.argv[0] ?? '')} ${reachInWords(shown)}`
+      : `${quoteReadable(shown.executor.argv[0] ?? '')} ${reachInWords(shown)}`
   const same = isBoundToArguments(plan) ? 'with exactly these arguments' : 'with any arguments'
   const whose = `by agent \`${agent}\` in session \`${quotable(session)}\`${where}`
   return `every call of \`${name}\` version ${version} ${whose} that runs ${runs}, ${same}${without}`
@@ -122,9 +122,9 @@ export function coverage(
 export function standingOf(
   run: RunRecord,
   { proposal, status }: CallRecord,
-  answer: Answered,
+  answer: RecordedAnswer,
   policySet: string,
-): Kept | null {
+): StoredStanding | null {
   const { tool, plan, digest } = proposal
   const seconds = secondsOf(answer)
   const covers = status.approval?.prompt.standing?.covers

@@ -5,14 +5,14 @@ import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { EndState, Event, Live, Proposal, Running, Status, Step } from './lifecycle.ts'
+import type { EndState, Event, LiveCall, Proposal, Running, Status, Step } from './lifecycle.ts'
 
 export const refuse = (code: Parameters<typeof failure>[0], detail: string): Result<never> =>
   err(failure(code, detail))
 
 export const endedStatus = (
   state: EndState,
-  from: Live | Running,
+  from: LiveCall | Running,
   at: number,
   why: { error?: string | null; detail?: string | null; fence?: number; cancelRequested?: boolean },
 ): Status => ({

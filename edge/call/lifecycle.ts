@@ -7,7 +7,7 @@
 //                       ─▶ lapsed | cancelled
 
 import type { Envelope } from '../../shared/evidence/dsse.ts'
-import type { Shadowed } from '../../shared/evidence/journal.ts'
+import type { ShadowDecision } from '../../shared/evidence/journal.ts'
 import type { CallState, ToolRef } from '../../shared/evidence/statement.ts'
 import { type Failure, failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -22,13 +22,13 @@ import { endedStatus, expire, refuse } from './endings.ts'
 import type { Used } from './usage.ts'
 
 /** `since_ms`: when the operator who answered was created. */
-export type Answered = Omit<Approval['answers'][number], 'assurance'> & { since_ms: number }
-export type AskRecord = Readonly<{
+export type RecordedAnswer = Omit<Approval['answers'][number], 'assurance'> & { since_ms: number }
+export type ApprovalRecord = Readonly<{
   id: string
   prompt: Approval['prompt']
   requestedAt: number
   expiresAt: number
-  answers: readonly Answered[]
+  answers: readonly RecordedAnswer[]
   enough?: true
   /** Changes that operators made to the arguments when they approved. */
   edits?: readonly Edit[]
@@ -63,32 +63,37 @@ export type Proposal = Readonly<{
    */
   before?: Used
   /** The decision of the shadow set. Only operators may read it. */
-  shadow?: Shadowed
+  shadow?: ShadowDecision
   /** The agent's own proposal, if an operator has changed it since. */
   asked?: { readonly digest: string; readonly argsSha256: string }
 }>
 
-export type Live = { decision: Decision; approval: AskRecord | null }
-export type Ended = Live & {
+export type LiveCall = { decision: Decision; approval: ApprovalRecord | null }
+export type EndedCall = LiveCall & {
   at: number
   error: string | null
   detail: string | null
-  finished: Finished | null
-  attestation: Attested | null
+  finished: FinishedExecution | null
+  attestation: AttestationRecord | null
   cancelRequested: boolean
   /** Time from claim to end by the edge's clock; absent if nothing ran. */
   took?: number
 }
 /** The facts of a finished execution. Its output is stored separately. */
-export type Finished = { exit_code: number | null; truncated: boolean; detail: string; files?: OutputFiles }
-export type Attested = {
+export type FinishedExecution = {
+  exit_code: number | null
+  truncated: boolean
+  detail: string
+  files?: OutputFiles
+}
+export type AttestationRecord = {
   id: string
   execution_sha256: string
   executor: string
   sandbox_enforcement: string
   cgroup?: boolean
 }
-export type Running = Live & {
+export type Running = LiveCall & {
   worker: string
   process?: string | null
   fence: number
@@ -111,13 +116,13 @@ export type EndState =
   | 'indeterminate'
 
 export type Status =
-  | ({ state: 'awaiting_approval'; approval: AskRecord } & Omit<Live, 'approval'>)
-  | ({ state: 'granted'; until: number; fence: number } & Live)
+  | ({ state: 'awaiting_approval'; approval: ApprovalRecord } & Omit<LiveCall, 'approval'>)
+  | ({ state: 'granted'; until: number; fence: number } & LiveCall)
   | ({ state: 'running' } & Running)
-  | ({ state: EndState; fence: number } & Ended)
+  | ({ state: EndState; fence: number } & EndedCall)
 
 /** A proposal with changed arguments, its decision, and the card to approve. */
-export type Revised = { proposal: Proposal; decision: Decision; prompt: AskRecord['prompt'] }
+export type RevisedProposal = { proposal: Proposal; decision: Decision; prompt: ApprovalRecord['prompt'] }
 
 /** A stored call. */
 export type CallRecord = { proposal: Proposal; status: Status }
@@ -127,14 +132,14 @@ export type Canceller = { readonly kind: 'agent' | 'operator'; readonly name: st
 
 export type Event =
   /** `ask` may hold standing answers; `permitted` is the decision with them, if it allows. */
-  | { kind: 'proposed'; decision: Decision; ask: AskRecord | null; permitted?: Decision }
+  | { kind: 'proposed'; decision: Decision; ask: ApprovalRecord | null; permitted?: Decision }
   /** A human answered; `decision` is the current policy's with all answers given so far. */
-  | { kind: 'answered'; answer: Answered; decision: Decision }
+  | { kind: 'answered'; answer: RecordedAnswer; decision: Decision }
   /**
    * A human approved changed arguments: `revised.decision` is the decision without an answer,
    * `permitted` the one with this answer.
    */
-  | { kind: 'edited'; answer: Answered; revised: Revised; edit: Edit; permitted: Decision }
+  | { kind: 'edited'; answer: RecordedAnswer; revised: RevisedProposal; edit: Edit; permitted: Decision }
   /**
    * `process`: the worker's process that claimed; only this process may repeat the claim.
    * `decision` is the current policy's, `onRecord` the decision that the grant names.
@@ -156,8 +161,8 @@ export type Event =
       error: string | null
       /** The worker refused the call before any of it ran. */
       refused: boolean
-      finished: Finished
-      attestation: Attested
+      finished: FinishedExecution
+      attestation: AttestationRecord
     }
   | { kind: 'cancel'; by: Canceller }
   /** Revokes the links of one operator, or of all if `of` is null. The approval still waits. */
@@ -180,7 +185,7 @@ export type Step = {
 }
 
 const LIVE: ReadonlySet<CallState> = new Set(['awaiting_approval', 'granted', 'running'])
-export const hasEnded = (status: Status): status is Extract<Status, Ended> => !LIVE.has(status.state)
+export const hasEnded = (status: Status): status is Extract<Status, EndedCall> => !LIVE.has(status.state)
 /** Whether an ended call had been claimed: a cancelled call may or may not have run. */
 export const wasClaimed = (status: Status): boolean => 'took' in status && status.took !== undefined
 
@@ -276,7 +281,7 @@ function propose({ decision, ask, permitted }: Extract<Event, { kind: 'proposed'
   }
 }
 
-const granted = (decision: Decision, approval: AskRecord | null, now: number): Status => ({
+const granted = (decision: Decision, approval: ApprovalRecord | null, now: number): Status => ({
   state: 'granted',
   decision,
   approval: approval === null ? null : { ...approval, enough: true },
@@ -390,12 +395,12 @@ function edit(
 }
 
 /** Somebody's answer to this call replaces the standing answer that they had given before. */
-export const withAnswer = (answers: readonly Answered[], answer: Answered): Answered[] => [
+export const withAnswer = (answers: readonly RecordedAnswer[], answer: RecordedAnswer): RecordedAnswer[] => [
   ...answers.filter(({ by }) => by !== answer.by),
   answer,
 ]
 
-const denialReason = ({ reason }: Answered): string =>
+const denialReason = ({ reason }: RecordedAnswer): string =>
   reason === '' ? 'an operator denied the call' : reason
 
 function claim(status: Status, event: Extract<Event, { kind: 'claimed' }>, now: number): Result<Step> {
@@ -479,7 +484,7 @@ function cancel(status: Status, by: Canceller, now: number): Result<Step> {
       journal: { kind: 'cancel_requested', body: { by } },
     })
   }
-  const next = endedStatus('cancelled', status as Live, now, { error: 'cancelled' }) // neither running nor ended, so live
+  const next = endedStatus('cancelled', status as LiveCall, now, { error: 'cancelled' }) // neither running nor ended, so live
   return ok({
     status: next,
     effects: status.state === 'awaiting_approval' ? ['mirror', 'attest'] : ['attest'],

@@ -47,4 +47,4 @@ export type RunRow = {
   folder: RunFolder | null
 }
 /** The stored output of a call. */
-export type Kept = { stdout: Buffer; stderr: Buffer }
+export type StoredOutput = { stdout: Buffer; stderr: Buffer }

@@ -3,7 +3,7 @@
 
 import { canonical, digestOf, parseJson, sha256 } from '../../shared/bytes/json.ts'
 import { faultIn } from '../../shared/evidence/bundle.ts'
-import { COMPARED, contradictions } from '../../shared/evidence/contradictions.ts'
+import { CHECK_NAMES, contradictions } from '../../shared/evidence/contradictions.ts'
 import type { Envelope } from '../../shared/evidence/dsse.ts'
 import { payloadBytes, signedByExactly } from '../../shared/evidence/dsse.ts'
 import type { Facts, Grant } from '../../shared/evidence/statement.ts'
@@ -20,11 +20,15 @@ import type { Plan, StreamSummary } from '../../shared/plan/plan.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Settlement } from '../../shared/wire/workers.ts'
-import { type Attested, type EndState, type Finished, NOT_CANCELLED } from './lifecycle.ts'
-import type { Kept } from './run.ts'
+import { type AttestationRecord, type EndState, type FinishedExecution, NOT_CANCELLED } from './lifecycle.ts'
+import type { StoredOutput } from './run.ts'
 
 export type WorkerKey = { id: string; kid: string; x: string }
-export type CheckedSettlement = { statement: Statement; kept: Kept; ending: ReturnType<typeof endingOf> }
+export type CheckedSettlement = {
+  statement: Statement
+  kept: StoredOutput
+  ending: ReturnType<typeof endingOf>
+}
 
 /** The edge's record of the call that a worker settles. */
 export type Expected = {
@@ -68,7 +72,7 @@ export function checkSettlement(
   const found = contradictions(statement, { grant: grantIn(granted), plan, now_ms })
   const [first] = found
   if (first !== undefined) {
-    const detail = `the statement contradicts its grant at ${first.at}; this check failed: ${COMPARED[first.what]}`
+    const detail = `the statement contradicts its grant at ${first.at}; this check failed: ${CHECK_NAMES[first.what]}`
     return refuse(
       detail,
       found.map(({ at }) => at),
@@ -133,7 +137,10 @@ export function edgeStatement(
 }
 
 /** The part of a statement that the call record stores. */
-export function finishedOf({ predicate }: Statement): { finished: Finished; attestation: Attested } {
+export function finishedOf({ predicate }: Statement): {
+  finished: FinishedExecution
+  attestation: AttestationRecord
+} {
   const { attestation_id, execution_sha256, execution } = predicate
   const { outcome, stdout, stderr, executor, sandbox_enforcement, cgroup } = execution
   return {

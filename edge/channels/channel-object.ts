@@ -18,12 +18,12 @@ import type {
   DeliveryState,
 } from '../../shared/wire/channels.ts'
 import type { Env } from '../bindings.ts'
-import { identityOf, outsideOf } from '../bindings.ts'
+import { identityOf, outboundNetwork } from '../bindings.ts'
 import { authorize } from '../decision/decide.ts'
-import type { Loaded } from '../directory/directory.ts'
+import type { LoadedDirectory } from '../directory/directory.ts'
 import { directoryOf } from '../directory/directory.ts'
 import { eraseObject } from '../platform/database.ts'
-import { written } from '../platform/visible-text.ts'
+import { escapeConfusables } from '../platform/visible-text.ts'
 import { withDelegates } from './delegation.ts'
 import { applyResult, beginAttempt, returnUndelivered } from './delivery-state.ts'
 import { mediumOf } from './media.ts'
@@ -32,10 +32,10 @@ import { APPROVAL_ENDED, ChannelOutbox } from './outbox.ts'
 import { postThrough } from './post.ts'
 import { readersOf, recipientsOf } from './recipients.ts'
 import { SlackInteractions } from './slack/interactions.ts'
-import type { Signed } from './slack/request.ts'
+import type { SignedRequest } from './slack/request.ts'
 import type { ChannelRow, DeliveryRow } from './store.ts'
 import { ChannelStore } from './store.ts'
-import { sample } from './test-approval.ts'
+import { testApproval } from './test-approval.ts'
 
 const NO_CHANNEL = failure('not_found', 'no such channel')
 const HOUR_MS = 3_600_000
@@ -43,7 +43,7 @@ const HOUR_MS = 3_600_000
 export class ChannelObject extends DurableObject<Env> {
   readonly #store = new ChannelStore(this.ctx)
   readonly #loopback = this.env.LOOPBACK_CHANNELS !== undefined
-  readonly #post = postThrough(outsideOf(this.env))
+  readonly #post = postThrough(outboundNetwork(this.env))
   readonly #slack = new SlackInteractions(this.env, this.#store, this.#post, (work) =>
     this.ctx.waitUntil(work),
   )
@@ -86,7 +86,7 @@ export class ChannelObject extends DurableObject<Env> {
     const channel = this.#store.channel(name)
     if (channel === undefined) return err(NO_CHANNEL)
     const id = `msg_${crypto.randomUUID().replaceAll('-', '')}`
-    const approval = sample(Date.now())
+    const approval = testApproval(Date.now())
     const medium = mediumOf(channel.spec)
     const recipient = medium.shown.recipients?.operators.includes(by) ? by : null
     const page = `${identityOf(this.env).publicUrl}/console`
@@ -198,7 +198,7 @@ export class ChannelObject extends DurableObject<Env> {
     return this.#slack.isOpen()
   }
 
-  async slackInteraction(tenant: string, signed: Signed): Promise<Result<string>> {
+  async slackInteraction(tenant: string, signed: SignedRequest): Promise<Result<string>> {
     return this.#slack.take(tenant, signed)
   }
 
@@ -218,7 +218,7 @@ export class ChannelObject extends DurableObject<Env> {
     this.#outbox.pump()
   }
 
-  #take(directory: Loaded, approval: Approval, channels: readonly ChannelRow[]): void {
+  #take(directory: LoadedDirectory, approval: Approval, channels: readonly ChannelRow[]): void {
     const known = this.#store.approval(approval.id)
     if (known?.endedAt != null) return // an end is final, in whatever order reports arrive
     const now = Date.now()
@@ -321,7 +321,7 @@ export class ChannelObject extends DurableObject<Env> {
       this.#store.addNotice(
         id,
         tenant,
-        { ...notice, text: written(String(directory.redaction.of(text)).toWellFormed()) },
+        { ...notice, text: escapeConfusables(String(directory.redaction.of(text)).toWellFormed()) },
         now,
       )
       for (const one of all) this.#add(id, channel, one, 'notice', now, now)

@@ -9,7 +9,7 @@ import { sealFor } from '../approvals/link.ts'
 import { linkOf } from '../approvals/link-url.ts'
 import type { Env } from '../bindings.ts'
 import { identityOf } from '../bindings.ts'
-import type { Loaded } from '../directory/directory.ts'
+import type { LoadedDirectory } from '../directory/directory.ts'
 import { directoryOf } from '../directory/directory.ts'
 import { logError } from '../platform/error-log.ts'
 import { applyResult, awaitCollection, beginAttempt, drop } from './delivery-state.ts'
@@ -171,7 +171,7 @@ export class ChannelOutbox {
   #tell(
     row: DeliveryRow,
     subject: ApprovalRow,
-    directory: Loaded,
+    directory: LoadedDirectory,
     { deliver, update }: Medium,
   ): Promise<DeliveryResult> {
     const ref = this.#refOf(row)
@@ -186,7 +186,7 @@ export class ChannelOutbox {
   }
 
   /** Renders a message for its collector, or drops it if it is no longer of use. */
-  handOut(row: DeliveryRow, directory: Loaded, medium: Medium, now: number): Collected[] {
+  handOut(row: DeliveryRow, directory: LoadedDirectory, medium: Medium, now: number): Collected[] {
     const subject = this.#store.subject(row)
     const why =
       subject === undefined
@@ -208,7 +208,7 @@ export class ChannelOutbox {
   #useless(
     row: DeliveryRow,
     subject: ApprovalRow | NoticeRow,
-    directory: Loaded,
+    directory: LoadedDirectory,
     { shown, update }: Medium,
     now: number,
   ) {
@@ -227,7 +227,7 @@ export class ChannelOutbox {
     return asked.sort((a, b) => b.changedAt - a.changedAt)[0]?.ref ?? null
   }
 
-  #message(row: DeliveryRow, { approval, endedAt }: ApprovalRow, directory: Loaded): Message {
+  #message(row: DeliveryRow, { approval, endedAt }: ApprovalRow, directory: LoadedDirectory): Message {
     const { id, kind, recipient, insteadOf, channel } = row
     const { linkKey, publicUrl } = identityOf(this.#env)
     const bound = {

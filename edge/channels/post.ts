@@ -3,7 +3,7 @@
 
 import { LIMITS } from '../../shared/limits.ts'
 import { err, ok } from '../../shared/result.ts'
-import { faultInAddress, type Outside, type StandIns, stoodInFor } from '../platform/outbound-fetch.ts'
+import { faultInAddress, type Outside, type StandIns, testOverrideFor } from '../platform/outbound-fetch.ts'
 import type { Post, PostResponse } from './medium.ts'
 
 /** Discards the body of the response, unless the adapter asks to read it. */
@@ -19,7 +19,7 @@ export function postThrough({
     if (fault !== undefined) return err({ again: false, why: fault })
     const signal = AbortSignal.timeout(LIMITS.delivery_ms)
     try {
-      const answer = await outside.fetch(stoodInFor(to, standIns ?? {}), {
+      const answer = await outside.fetch(testOverrideFor(to, standIns ?? {}), {
         method: 'POST',
         redirect: 'manual',
         headers,

@@ -7,18 +7,18 @@ import type { Approval } from '../../shared/wire/approvals.ts'
 import type { Channel, ChannelShown } from '../../shared/wire/channels.ts'
 import { rolesOf } from '../decision/approval-context.ts'
 import { authorize } from '../decision/decide.ts'
-import type { Loaded, Principal } from '../directory/directory.ts'
+import type { LoadedDirectory, Principal } from '../directory/directory.ts'
 import type { DeliveryRow } from './store.ts'
 
 /** `null`: the unnamed readers of the channel. */
-export function recipientsOf({ operators }: Loaded, shown: ChannelShown): readonly string[] | null {
+export function recipientsOf({ operators }: LoadedDirectory, shown: ChannelShown): readonly string[] | null {
   if (shown.recipients === undefined) return null
   const named = [...operators.values()].filter((operator) => isNamed(shown, operator))
   return named.slice(0, LIMITS.channel_recipients).map(({ name }) => name)
 }
 
 /** The recipients of a notice. It has no personal link, so a webhook gets it once. */
-export const readersOf = (directory: Loaded, shown: ChannelShown): readonly string[] | null =>
+export const readersOf = (directory: LoadedDirectory, shown: ChannelShown): readonly string[] | null =>
   shown.kind === 'webhook' ? null : recipientsOf(directory, shown)
 
 const isNamed = ({ recipients }: ChannelShown, operator: Principal | undefined): boolean =>
@@ -35,7 +35,7 @@ export function reasonToDrop(
   { kind, recipient, insteadOf }: DeliveryRow,
   ref: string | null,
   approval: Approval,
-  directory: Loaded,
+  directory: LoadedDirectory,
   shown: ChannelShown,
   now: number,
 ): string | undefined {
@@ -62,7 +62,7 @@ export function reasonToDrop(
 /** The same for a notice: the channel may have changed, or no longer accept notices. */
 export function reasonToDropNotice(
   { recipient }: DeliveryRow,
-  { operators }: Loaded,
+  { operators }: LoadedDirectory,
   shown: ChannelShown,
 ): string | undefined {
   if (shown.notices !== true) return 'the channel no longer accepts notices'
@@ -76,7 +76,7 @@ export function reasonToDropNotice(
  * recipient and know an address of the delegate.
  */
 export function reachedThrough(
-  { operators }: Loaded,
+  { operators }: LoadedDirectory,
   channels: readonly Channel[],
   operator: string,
   to: string,
@@ -101,7 +101,7 @@ function knowsAddress(channel: ChannelShown, operator: string): boolean {
 }
 
 /** Warnings about names in a channel that match nobody, most of them typing errors. */
-export function unknownIn({ operators }: Loaded, channel: ChannelShown): string[] {
+export function unknownIn({ operators }: LoadedDirectory, channel: ChannelShown): string[] {
   const roles = new Set([...operators.values()].flatMap(rolesOf))
   const named = [...(channel.recipients?.operators ?? []), ...peopleIn(channel)]
   return [

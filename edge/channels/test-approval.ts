@@ -3,7 +3,7 @@
 import { sha256 } from '../../shared/bytes/json.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
 
-export const sample = (now: number): Approval => ({
+export const testApproval = (now: number): Approval => ({
   id: `apr_${'0'.repeat(26)}_1`,
   status: 'cancelled',
   subject: 'tool:nothing',

@@ -8,7 +8,7 @@ import { err, ok } from '../../shared/result.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
 import type { ChannelSpec } from '../../shared/wire/channels.ts'
 import { faultInAddress } from '../platform/outbound-fetch.ts'
-import { cut } from '../platform/visible-text.ts'
+import { shorten } from '../platform/visible-text.ts'
 import type { DeliveryResult, Medium, Message, Post } from './medium.ts'
 import { acceptance } from './medium.ts'
 
@@ -57,7 +57,7 @@ const signatureBy = (key: string, content: Buffer): string =>
 /** Long texts are cut; each says how much is missing and the digest of the whole. */
 function payload({ kind, approval, recipient, insteadOf, link, at_ms }: Message): string {
   const { prompt } = approval
-  const short = (text: string): string => cut(text, LIMITS.message_chars)
+  const short = (text: string): string => shorten(text, LIMITS.message_chars)
   const shortened: Approval = {
     ...approval,
     prompt: { ...prompt, command: short(prompt.command), arguments: short(prompt.arguments) },

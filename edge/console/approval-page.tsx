@@ -5,7 +5,7 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
 import type { Preview } from '../approvals/argument-edits.ts'
-import type { Unfolded } from '../approvals/card.ts'
+import type { FullText } from '../approvals/card.ts'
 import { OUTCOME } from '../approvals/outcome-words.ts'
 import {
   Answers,
@@ -33,7 +33,7 @@ type DetailInput = {
   /** The arguments as text; `null` if they can't be changed here. */
   draft: Draft | null
   /** The texts that the card shortens, and the part of them to show. */
-  whole: Result<readonly Unfolded[]>
+  whole: Result<readonly FullText[]>
   part: number
   now: number
 }
@@ -103,7 +103,9 @@ function OpenApproval({
       <h1>{prompt.title}</h1>
       <p class="tags">
         <Risk {...prompt} />
-        <span class="quiet">Answer within {remainingTime(expires_at - now)}; no answer counts as a denial.</span>
+        <span class="quiet">
+          Answer within {remainingTime(expires_at - now)}; no answer counts as a denial.
+        </span>
       </p>
       <Answers answers={answers} />
       {facts as string}

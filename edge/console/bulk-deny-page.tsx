@@ -56,11 +56,15 @@ export function IdenticalApprovals({ session, approval: { id, group }, alike }: 
 }
 
 /** One result. `note`: why the answer was not recorded or did not decide; `null` if it did. */
-export type Answered = { id: string; title: string; what: string; note: string | null }
+export type AnswerResult = { id: string; title: string; what: string; note: string | null }
 
 const DONE = { approve: 'approved', deny: 'denied' } as const
 
-export function answeredPage(session: Session, decision: Answer['decision'], answered: readonly Answered[]) {
+export function answeredPage(
+  session: Session,
+  decision: Answer['decision'],
+  answered: readonly AnswerResult[],
+) {
   const done = answered.filter(({ note }) => note === null).length
   return (
     <ConsolePage title={decision === 'approve' ? 'Approved' : 'Denied'} session={session}>

@@ -6,8 +6,8 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Call } from '../../shared/wire/calls.ts'
 import type { LiveState } from '../../shared/wire/output-events.ts'
 import { Prose, Time } from '../pages/approval-page.tsx'
-import { written } from '../platform/visible-text.ts'
-import type { News, Stream } from '../run/output-subscribers.ts'
+import { escapeConfusables } from '../platform/visible-text.ts'
+import type { OutputUpdate, Stream } from '../run/output-subscribers.ts'
 import { ConsolePage, FormToken } from './frame.tsx'
 import type { Session } from './session.ts'
 
@@ -33,7 +33,7 @@ export const inWords = ({ state, cancel_requested }: LiveState): string =>
 /**
  * Whether the call has ended or its cancellation was requested, so that nobody needs to cancel it.
  */
-export const isLeaving = ({ state, cancel_requested }: LiveState): boolean =>
+export const isEnding = ({ state, cancel_requested }: LiveState): boolean =>
   cancel_requested || !OPEN.has(state)
 const OPEN: ReadonlySet<CallState> = new Set(['proposed', 'awaiting_approval', 'granted', 'running'])
 
@@ -41,23 +41,23 @@ const OPEN: ReadonlySet<CallState> = new Set(['proposed', 'awaiting_approval', '
  * Output as visible text. Tabs stay, because programs align with them; see `written` for the rest.
  */
 export const shownText = (bytes: Uint8Array): string =>
-  Buffer.from(bytes).toString('utf8').split('\t').map(written).join('\t')
+  Buffer.from(bytes).toString('utf8').split('\t').map(escapeConfusables).join('\t')
 
 /** `isRest`: the page starts after output that an earlier page showed. */
-type CallPageInput = { session: Session; call: Call; news: News; isRest: boolean; mayCancel: boolean }
+type CallPageInput = { session: Session; call: Call; news: OutputUpdate; isRest: boolean; mayCancel: boolean }
 
 export function callPage({ session, call, news, isRest, mayCancel }: CallPageInput) {
-  const { heard, pieces } = news
+  const { position: reached, pieces } = news
   const { id, tool, state, ended_at_ms } = call
   const look = state === 'succeeded' ? 'low' : ended_at_ms === undefined ? 'medium' : 'high'
-  const position = `${heard.attempt}.${heard.stdout}.${heard.stderr}`
+  const position = `${reached.attempt}.${reached.stdout}.${reached.stderr}`
   const isOpen = ended_at_ms === undefined
   return (
     <ConsolePage title={tool} session={session} {...(isOpen ? { script: SCRIPT } : {})}>
       <h1>{tool}</h1>
       <p class="tags">
         <span class={`tag ${look}`} role="status" id="state">
-          {heard.state === null ? '' : inWords(heard.state)}
+          {reached.state === null ? '' : inWords(reached.state)}
         </span>
         <span class="quiet">
           proposed <Time ms={call.created_at_ms} />
@@ -92,7 +92,7 @@ export function callPage({ session, call, news, isRest, mayCancel }: CallPageInp
       ) : (
         ''
       )}
-      {mayCancel && heard.state !== null && !isLeaving(heard.state) ? (
+      {mayCancel && reached.state !== null && !isEnding(reached.state) ? (
         <CancelForm session={session} id={id} />
       ) : (
         ''
@@ -102,11 +102,11 @@ export function callPage({ session, call, news, isRest, mayCancel }: CallPageInp
   )
 }
 
-const isFull = ({ pieces }: News, name: Stream): boolean =>
+const isFull = ({ pieces }: OutputUpdate, name: Stream): boolean =>
   pieces.some(({ stream, bytes }) => stream === name && bytes.byteLength > LIMITS.output_piece_bytes - 4)
 
 /** One output stream. It is hidden while empty; the script shows it when the first text arrives. */
-function Output({ name, title, news }: { name: Stream; title: string; news: News }) {
+function Output({ name, title, news }: { name: Stream; title: string; news: OutputUpdate }) {
   const piece = news.pieces.find(({ stream }) => stream === name)
   return (
     <div id={`${name}-part`} hidden={piece === undefined}>
@@ -129,7 +129,7 @@ function Ending({ call: { state, result } }: { call: Call }) {
         <p>
           <code>{error.code}</code>
           {error.detail === '' ? '' : ': '}
-          <Prose text={written(error.detail)} inside />
+          <Prose text={escapeConfusables(error.detail)} inside />
         </p>
       )}
       {exit_code === null ? '' : <p class="quiet">Exit code {exit_code}.</p>}
@@ -175,7 +175,7 @@ function Details({ call: { id, run, digest, decision, approval, attestation } }:
         </dd>
         <dt>Decided</dt>
         <dd>
-          {decision.effect}: <Prose text={written(decision.reason)} inside />
+          {decision.effect}: <Prose text={escapeConfusables(decision.reason)} inside />
           {decision.policies.length === 0 ? '' : <span class="quiet"> ({decision.policies.join(', ')})</span>}
         </dd>
         {approval === undefined ? (

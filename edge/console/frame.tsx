@@ -15,10 +15,10 @@ const SECTIONS = {
   '/console/workers': 'Workers',
   '/console/skills': 'Skills',
 } as const
-export type Place = keyof typeof SECTIONS
+export type Section = keyof typeof SECTIONS
 
 /** `script`: the one script that the page's CSP allows (edge/pages/page-stream.ts). */
-type Frame = { title: string; session: Session; place?: Place; script?: string; children?: unknown }
+type Frame = { title: string; session: Session; place?: Section; script?: string; children?: unknown }
 
 export function ConsolePage({ title, session, place, script, children }: Frame) {
   const top = (

@@ -3,9 +3,9 @@
 import { LIMITS } from '../../shared/limits.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
 import { Time } from '../pages/approval-page.tsx'
-import { written } from '../platform/visible-text.ts'
+import { escapeConfusables } from '../platform/visible-text.ts'
 import { ConsolePage } from './frame.tsx'
-import { glimpse } from './inbox-page.tsx'
+import { callSummary } from './inbox-page.tsx'
 import type { Session } from './session.ts'
 
 export function historyPage(session: Session, approvals: readonly Approval[]) {
@@ -45,7 +45,7 @@ function Entry({ approval: { id, status, prompt, requested_at, answers } }: { ap
       <h2>
         <a href={`/console/approvals/${id}`}>{prompt.title}</a>
       </h2>
-      <pre>{glimpse(prompt)}</pre>
+      <pre>{callSummary(prompt)}</pre>
       <p class="tags">
         <span class={`tag ${LOOK[status]}`}>{status}</span>
         <span class="quiet">
@@ -59,7 +59,7 @@ function Entry({ approval: { id, status, prompt, requested_at, answers } }: { ap
           </span>
         )}
       </p>
-      {last === undefined || last.reason === '' ? '' : <p class="quiet">{written(last.reason)}</p>}
+      {last === undefined || last.reason === '' ? '' : <p class="quiet">{escapeConfusables(last.reason)}</p>}
     </li>
   )
 }

@@ -15,7 +15,7 @@ export type InboxFragment = { words: string; list: string }
 const cache = new Map<string, { number: number; fragment: InboxFragment }>()
 const CACHE_ENTRIES = 50
 
-export async function told(
+export async function inboxFragment(
   env: Env,
   tenant: string,
   number: number,

@@ -180,14 +180,14 @@ function Card({
               name="id"
               value={alike === 1 ? id : groupUpTo(group, newest)}
               id={`choose-${id}`}
-              aria-label={`Select${alike === 1 ? '' : ` all ${alike}`}: ${prompt.title}, ${glimpse(prompt)}`}
+              aria-label={`Select${alike === 1 ? '' : ` all ${alike}`}: ${prompt.title}, ${callSummary(prompt)}`}
             />
           </label>
         ) : (
           ''
         )}
       </div>
-      <pre>{glimpse(prompt)}</pre>
+      <pre>{callSummary(prompt)}</pre>
       <p class="tags">
         <span class={`tag ${prompt.risk}`}>{prompt.risk} risk</span>
         {alike === 1 ? '' : <span class="tag many">{alike} identical requests</span>}
@@ -205,7 +205,7 @@ function Card({
 const LINE_CHARS = 120
 
 /** The command and the arguments in two lines at most; a shortened line says so. */
-export function glimpse({ command, arguments: args }: Approval['prompt']): string {
+export function callSummary({ command, arguments: args }: Approval['prompt']): string {
   const lines = [command, args.replace(/\n */g, ' ')].filter((line) => line !== '' && line !== '{}')
   return lines
     .map((line) =>

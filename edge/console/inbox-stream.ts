@@ -1,7 +1,7 @@
 // The live stream of the console's inbox and approval pages, and the script that shows it. Each
 // event holds what a reload of the page would show to the same session. It ends with the session.
 
-import { split } from '../../shared/ids.ts'
+import { splitId } from '../../shared/ids.ts'
 import type { Result } from '../../shared/result.ts'
 import type { Env } from '../bindings.ts'
 import { runObject } from '../bindings.ts'
@@ -45,7 +45,7 @@ export function liveInbox({
 }
 
 async function isPending(env: Env, tenant: string, id: string): Promise<boolean> {
-  const { run, n } = split(id)
+  const { run, n } = splitId(id)
   const approval = await runObject(env, tenant, run).approval(n)
   return approval.ok && approval.value.status === 'pending' && Date.now() < approval.value.expires_at
 }

@@ -5,7 +5,7 @@
 import { LIMITS } from '../../shared/limits.ts'
 import type { RollBack, Skill } from '../../shared/wire/skills.ts'
 import { Prose, Time } from '../pages/approval-page.tsx'
-import { written } from '../platform/visible-text.ts'
+import { escapeConfusables } from '../platform/visible-text.ts'
 import { ConsolePage, FormToken } from './frame.tsx'
 import type { Session } from './session.ts'
 import { limitsOf, powersOf, reachOf, unguarded } from './skill-permissions.ts'
@@ -44,7 +44,7 @@ export function skillPage({ session, skill, beside, before, may }: SkillPageInpu
           published by {published_by}, <Time ms={published_at_ms} />
         </span>
       </p>
-      <p>{written(manifest.description)}</p>
+      <p>{escapeConfusables(manifest.description)}</p>
       {denied.length === 0 ? '' : <Denied denied={denied} />}
       <Powers skill={skill} beside={beside} />
       <Warnings skill={skill} />
@@ -152,14 +152,14 @@ function Tools({ skill: { id, manifest } }: Pick<SkillPageInput, 'skill'>) {
                 {idempotent === true ? ' · idempotent' : ''}
               </dt>
               <dd>
-                {written(description)}
+                {escapeConfusables(description)}
                 <details>
                   <summary>Schemas of {name}</summary>
-                  <pre>{written(JSON.stringify(input_schema, null, 2))}</pre>
+                  <pre>{escapeConfusables(JSON.stringify(input_schema, null, 2))}</pre>
                   {output_schema === undefined ? (
                     ''
                   ) : (
-                    <pre>{written(JSON.stringify(output_schema, null, 2))}</pre>
+                    <pre>{escapeConfusables(JSON.stringify(output_schema, null, 2))}</pre>
                   )}
                 </details>
               </dd>
@@ -187,7 +187,8 @@ function Origin({ skill }: Pick<SkillPageInput, 'skill'>) {
         </dd>
         <dt>Built by, as stated by its publisher</dt>
         <dd>
-          <code>{written(provenance.builder)}</code>, <code>{written(provenance.build_type)}</code>
+          <code>{escapeConfusables(provenance.builder)}</code>,{' '}
+          <code>{escapeConfusables(provenance.build_type)}</code>
         </dd>
         <dt>Made of, as stated by its publisher</dt>
         <dd>
@@ -196,7 +197,7 @@ function Origin({ skill }: Pick<SkillPageInput, 'skill'>) {
             : parts
                 .slice(0, SHOWN_PARTS)
                 .map(({ name, version }, index) => (
-                  <>{`${index === 0 ? '' : ', '}${written(name)} ${written(version)}`}</>
+                  <>{`${index === 0 ? '' : ', '}${escapeConfusables(name)} ${escapeConfusables(version)}`}</>
                 ))}
           {parts.length > SHOWN_PARTS ? ` and ${parts.length - SHOWN_PARTS} more` : ''}
         </dd>
@@ -248,7 +249,7 @@ function Changes({ skill: { changes } }: Pick<SkillPageInput, 'skill'>) {
         {changes.map(({ from, to, by, at_ms, reason }) => (
           <li>
             {to} by <strong>{by}</strong>, <Time ms={at_ms} />; before: {from}
-            {reason === '' ? '' : `: ${written(reason)}`}
+            {reason === '' ? '' : `: ${escapeConfusables(reason)}`}
           </li>
         ))}
       </ul>

@@ -4,7 +4,7 @@
 
 import { DEFAULT_SKILL_LIMITS } from '../../shared/limits.ts'
 import type { SkillManifest } from '../../shared/wire/skills.ts'
-import { specOf } from '../skills/publish/tool-contract.ts'
+import { toolContract } from '../skills/publish/tool-contract.ts'
 import { isSensitive } from '../tools/capabilities.ts'
 import { riskOf } from '../tools/risk.ts'
 
@@ -67,7 +67,7 @@ function runsOf(manifest: SkillManifest, tool: SkillTool): string[] {
 
 function contractOf(manifest: SkillManifest, tool: SkillTool) {
   const digest = manifest.integrity.component_sha256
-  return { ...specOf(manifest, digest, tool), name: tool.name, version: 1, digest }
+  return { ...toolContract(manifest, digest, tool), name: tool.name, version: 1, digest }
 }
 
 const MiB = 1024 ** 2

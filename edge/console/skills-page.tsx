@@ -4,7 +4,7 @@
 import { LIMITS } from '../../shared/limits.ts'
 import type { Skill, SkillState } from '../../shared/wire/skills.ts'
 import { Prose, Time } from '../pages/approval-page.tsx'
-import { written } from '../platform/visible-text.ts'
+import { escapeConfusables } from '../platform/visible-text.ts'
 import type { ListedSkill } from '../tenant/skills/version-store.ts'
 import { ConsolePage } from './frame.tsx'
 import type { Session } from './session.ts'
@@ -67,7 +67,7 @@ function Card({
       <h2>
         <a href={pathOf(waiting ?? shown)}>{shown.id}</a>
       </h2>
-      <p>{written(shown.manifest.description)}</p>
+      <p>{escapeConfusables(shown.manifest.description)}</p>
       {shown.state === 'enabled' && shown.denied.length > 0 ? <Denied denied={shown.denied} /> : ''}
       <p class="quiet">by {shown.manifest.publisher}</p>
       <ul class="versions">

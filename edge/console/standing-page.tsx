@@ -2,7 +2,7 @@
 
 import type { Standing } from '../../shared/wire/approvals.ts'
 import { Prose, Time } from '../pages/approval-page.tsx'
-import { written } from '../platform/visible-text.ts'
+import { escapeConfusables } from '../platform/visible-text.ts'
 import { ConsolePage, FormToken } from './frame.tsx'
 import type { Session } from './session.ts'
 
@@ -63,7 +63,7 @@ function Card({ standing, mayRevoke }: { standing: ListedStanding; mayRevoke: bo
       <p class="quiet">
         Given by {by} ({channel}), <Time ms={at_ms} />, to{' '}
         <a href={`/console/approvals/${approval}`}>this request</a>
-        {reason === '' ? '.' : `: ${written(reason)}`}
+        {reason === '' ? '.' : `: ${escapeConfusables(reason)}`}
       </p>
       {mayRevoke ? (
         <button type="submit" class="plain" name="id" value={id} aria-describedby={`of-${id}`}>

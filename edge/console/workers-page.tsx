@@ -1,10 +1,10 @@
 // The workers of a tenant: what each has proven about its sandboxes and when, and why a tier gets
 // no calls.
 
-import type { Means, Part, WorkerProof } from '../../shared/evidence/worker-proof.ts'
+import type { ProofPart, WorkerProof, WorkerResources } from '../../shared/evidence/worker-proof.ts'
 import type { ProvenWorker } from '../../shared/wire/workers.ts'
 import { Time } from '../pages/approval-page.tsx'
-import { written } from '../platform/visible-text.ts'
+import { escapeConfusables } from '../platform/visible-text.ts'
 import { ConsolePage } from './frame.tsx'
 import type { Session } from './session.ts'
 
@@ -84,16 +84,22 @@ function LastSeen({ at }: { at: number }) {
   )
 }
 
-function Proof({ proof, means: { tiers, egress, cgroups, profiles } }: { proof: WorkerProof; means: Means }) {
+function Proof({
+  proof,
+  means: { tiers, egress, cgroups, profiles },
+}: {
+  proof: WorkerProof
+  means: WorkerResources
+}) {
   const { at_ms, took_ms } = proof
   const { kernel, bubblewrap, util_linux, node } = proof.versions
   const on = `Linux ${kernel}, bubblewrap ${bubblewrap || '(none)'}, util-linux ${util_linux}, Node ${node}`
   return (
     <>
-      <ProofPart name="Tier B" part={proof.tiers.B} counts={tiers.includes('B')} />
-      <ProofPart name="Tier C" part={proof.tiers.C} counts={tiers.includes('C')} />
-      <ProofPart name="Egress of tier C" part={proof.egress} counts={egress && tiers.includes('C')} />
-      <ProofPart name="Cgroups" part={proof.cgroups} counts={cgroups} />
+      <ProofSection name="Tier B" part={proof.tiers.B} counts={tiers.includes('B')} />
+      <ProofSection name="Tier C" part={proof.tiers.C} counts={tiers.includes('C')} />
+      <ProofSection name="Egress of tier C" part={proof.egress} counts={egress && tiers.includes('C')} />
+      <ProofSection name="Cgroups" part={proof.cgroups} counts={cgroups} />
       {proof.cgroups.ok ? (
         ''
       ) : (
@@ -102,23 +108,23 @@ function Proof({ proof, means: { tiers, egress, cgroups, profiles } }: { proof: 
       {proof.prepared === undefined ? (
         ''
       ) : (
-        <ProofPart name="Sandboxes set up in advance" part={proof.prepared} counts={tiers.includes('C')} />
+        <ProofSection name="Sandboxes set up in advance" part={proof.prepared} counts={tiers.includes('C')} />
       )}
       {proof.profiles?.map(({ name, proof: part }) => (
-        <ProofPart
-          name={`Profile ${written(name)}`}
+        <ProofSection
+          name={`Profile ${escapeConfusables(name)}`}
           part={part}
           counts={profiles.some((own) => own.name === name)}
         />
       ))}
       <p class="quiet">
-        Tested <Time ms={at_ms} />, in {took_ms} ms, on {written(on)}.
+        Tested <Time ms={at_ms} />, in {took_ms} ms, on {escapeConfusables(on)}.
       </p>
     </>
   )
 }
 
-function ProofPart({ name, part, counts }: { name: string; part: Part; counts: boolean }) {
+function ProofSection({ name, part, counts }: { name: string; part: ProofPart; counts: boolean }) {
   const failed = part.checks.filter(({ ok }) => !ok)
   return (
     <details class="fold" open={!part.ok && part.lack !== 'disabled'}>
@@ -128,9 +134,9 @@ function ProofPart({ name, part, counts }: { name: string; part: Part; counts: b
       <ul>
         {(failed.length > 0 ? failed : part.checks).map((check) => (
           <li>
-            {written(check.name)}
+            {escapeConfusables(check.name)}
             {check.seen === '' ? '' : ': '}
-            <code>{written(check.seen)}</code>
+            <code>{escapeConfusables(check.seen)}</code>
           </li>
         ))}
       </ul>
@@ -144,7 +150,7 @@ const LACKS = {
   sandbox_unavailable: 'not proven: something is missing on the host',
 }
 
-function verdictOf({ ok, lack, checks }: Part, counts: boolean): string {
+function verdictOf({ ok, lack, checks }: ProofPart, counts: boolean): string {
   if (lack !== null) return LACKS[lack]
   const failed = checks.filter((check) => !check.ok).length
   if (!ok) return `not proven, ${failed} of ${checks.length} checks failed`

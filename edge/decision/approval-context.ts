@@ -4,8 +4,8 @@
 import type { Assurance } from '../../shared/wire/approvals.ts'
 import { atMost, weakestAssurance } from '../approvals/assurance.ts'
 import { secondsOf } from '../approvals/standing.ts'
-import type { Answered } from '../call/lifecycle.ts'
-import type { Loaded, Principal } from '../directory/directory.ts'
+import type { RecordedAnswer } from '../call/lifecycle.ts'
+import type { LoadedDirectory, Principal } from '../directory/directory.ts'
 import { idOf } from '../policy/slices.ts'
 
 /** `quorum` has `2 of finance` if two approvers have that role, because Cedar can't count a set. */
@@ -28,7 +28,10 @@ export type Approvers = ReadonlyMap<string, readonly string[]>
 const MOST = 32
 
 /** The operators who may answer approvals by the present policy, which `may` asks (P09). */
-export const approversOf = ({ operators }: Loaded, may: (operator: Principal) => boolean): Approvers =>
+export const approversOf = (
+  { operators }: LoadedDirectory,
+  may: (operator: Principal) => boolean,
+): Approvers =>
   new Map(
     [...operators]
       .filter(([, operator]) => may(operator))
@@ -38,10 +41,10 @@ export const approversOf = ({ operators }: Loaded, may: (operator: Principal) =>
 export const rolesOf = ({ entities }: Principal): string[] =>
   (entities[0]?.parents ?? []).map((parent) => idOf(parent).id)
 
-export function given(
+export function givenApprovals(
   approvers: Approvers,
   owners: readonly string[],
-  answers: readonly Answered[],
+  answers: readonly RecordedAnswer[],
 ): ApprovalContext {
   const yes = yesAmong(approvers, answers)
   const names = yes.map(({ by }) => by)
@@ -51,10 +54,10 @@ export function given(
   })
 }
 
-const yesAmong = (approvers: Approvers, answers: readonly Answered[]): Answered[] =>
+const yesAmong = (approvers: Approvers, answers: readonly RecordedAnswer[]): RecordedAnswer[] =>
   answers.filter(({ decision, by }) => decision === 'approve' && approvers.has(by))
 
-const longest = (yes: readonly Answered[]): number => Math.max(0, ...yes.map(secondsOf))
+const longest = (yes: readonly RecordedAnswer[]): number => Math.max(0, ...yes.map(secondsOf))
 
 /**
  * The most that humans could still answer. Everybody approves, or everybody but the agent's owners,
@@ -62,10 +65,10 @@ const longest = (yes: readonly Answered[]): number => Math.max(0, ...yes.map(sec
  * still possible, because a rule may require any. Given answers keep their assurance and duration.
  * If none of these contexts is allowed, no answer can allow the call.
  */
-export function supposed(
+export function possibleApprovals(
   approvers: Approvers,
   owners: readonly string[],
-  answers: readonly Answered[],
+  answers: readonly RecordedAnswer[],
 ): [ApprovalContext, ...ApprovalContext[]] {
   const said = new Set(answers.map(({ by }) => by))
   const all = [...approvers.keys()]

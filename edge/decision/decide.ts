@@ -13,16 +13,16 @@ import type { Decision } from '../../shared/wire/calls.ts'
 import type { Explanation } from '../../shared/wire/explanation.ts'
 import type { Tool } from '../../shared/wire/tools.ts'
 import { SPANS } from '../approvals/standing.ts'
-import type { Answered } from '../call/lifecycle.ts'
+import type { RecordedAnswer } from '../call/lifecycle.ts'
 import type { Used } from '../call/usage.ts'
-import type { AgentPrincipal, Loaded, LoadedTool, Principal } from '../directory/directory.ts'
+import type { AgentPrincipal, LoadedDirectory, LoadedTool, Principal } from '../directory/directory.ts'
 import { isRead } from '../policy/attribute-reads.ts'
 import type { CedarValueJson, Matter, Verdict } from '../policy/engine.ts'
-import { about, ask, readable, standsRegardless } from '../policy/engine.ts'
+import { about, ask, isFinalDenial, readable } from '../policy/engine.ts'
 import { programOf } from '../tools/interpreters.ts'
 import { plansFor } from '../tools/planner.ts'
 import type { ApprovalContext, Approvers } from './approval-context.ts'
-import { approversOf, given, supposed } from './approval-context.ts'
+import { approversOf, givenApprovals, possibleApprovals } from './approval-context.ts'
 import { readerOf } from './explain/audience.ts'
 import type { Reader } from './explain/wording.ts'
 import type { Grounds } from './explain.ts'
@@ -35,23 +35,27 @@ export type Situation = {
   args: Record<string, unknown>
   files: readonly InputFile[]
   run: { id: string; session: string; channel: string | null; device: string | null; budget: Budget }
-  answers: readonly Answered[]
+  answers: readonly RecordedAnswer[]
   /** Whether the folder that the calls of the run share may contain a secret. */
   folderMetSecret: boolean
   /** The usage of run, session and agent; `null` if the active set reads none of it. */
   used: Used | null
   now: number
 }
-export type Decided = { decision: Decision; plan: Plan | null }
+export type DecidedPlan = { decision: Decision; plan: Plan | null }
 
 /** The reader of the explanation: the agent (also the call's record), an operator, or nobody. */
-export type Told = Reader['kind'] | 'nobody'
+export type ExplanationReader = Reader['kind'] | 'nobody'
 
 /**
  * Asks policy first and the vault second, so that a denied agent learns no secret's name. An error
  * means that there is nothing to decide, because the arguments make no plan.
  */
-export function decide(directory: Loaded, situation: Situation, told: Told = 'agent'): Result<Decided> {
+export function decide(
+  directory: LoadedDirectory,
+  situation: Situation,
+  told: ExplanationReader = 'agent',
+): Result<DecidedPlan> {
   const decided = decideByPolicy(directory, situation, told)
   if (!decided.ok || decided.value.decision.effect === 'deny') return decided
   const withheld = directory.vault.withholds(situation.tool.tool)
@@ -62,7 +66,11 @@ export function decide(directory: Loaded, situation: Situation, told: Told = 'ag
   return denied(directory, situation, { code: 'denied', by: 'skill.state', reason: disabled }, told)
 }
 
-function decideByPolicy(directory: Loaded, situation: Situation, told: Told): Result<Decided> {
+function decideByPolicy(
+  directory: LoadedDirectory,
+  situation: Situation,
+  told: ExplanationReader,
+): Result<DecidedPlan> {
   const { tool, args, files, run } = situation
   const plans = plansFor(tool.tool, args, run.budget, files)
   if (!plans.ok) return refusedByTool(directory, situation, plans.error, told)
@@ -73,13 +81,13 @@ function decideByPolicy(directory: Loaded, situation: Situation, told: Told): Re
   // The plan of a tool that is not the agent's stays secret too.
   const isTold = isListed(situation.agent, tool.tool.name)
   const refused: Explanation['plans'] = []
-  let asking: (() => Decided) | undefined
-  let last: (() => Decided) | undefined
-  for (const plan of climbing(plans.value, matter)) {
-    const asked = (approval: ApprovalContext) => whole(matter, context, plan, approval)
-    const present = asked(said(directory, situation))
+  let asking: (() => DecidedPlan) | undefined
+  let last: (() => DecidedPlan) | undefined
+  for (const plan of plansToTry(plans.value, matter)) {
+    const asked = (approval: ApprovalContext) => fullContext(matter, context, plan, approval)
+    const present = asked(approvalContextOf(directory, situation))
     const real = ask(matter, present)
-    const decided = (effect: Decision['effect'], verdict: Verdict, others = refused): Decided => {
+    const decided = (effect: Decision['effect'], verdict: Verdict, others = refused): DecidedPlan => {
       const decision = decisionOf(directory, situation, effect, verdict)
       const grounds = { matter, context: present, verdict: real, refused: others }
       return {
@@ -91,9 +99,9 @@ function decideByPolicy(directory: Loaded, situation: Situation, told: Told): Re
     if (real.errors.length > 0) return ok(decided('deny', real)) // L6: neither an approval nor another plan fixes an error
     if (asking !== undefined) continue // humans are asked about the less isolated plan, unless another one needs no approval
     const question = (approval: ApprovalContext) => ask(matter, asked(approval))
-    const utmost = standsRegardless(matter, real)
-      ? final(directory, real)
-      : atTheMost(directory, situation, question)
+    const utmost = isFinalDenial(matter, real)
+      ? finalDenial(directory, real)
+      : verdictWithMostApprovals(directory, situation, question)
     const tried = { tier: plan.tier, egress: plan.egress.mode }
     if (utmost.allowed) {
       const before = [...refused]
@@ -115,7 +123,7 @@ const NO_PLAN =
  * The plans in order; if a rule reads `plan.cgroup`, also each plan limited to workers with
  * cgroups.
  */
-const climbing = (plans: readonly Plan[], { slice: { reads } }: Matter): readonly Plan[] =>
+const plansToTry = (plans: readonly Plan[], { slice: { reads } }: Matter): readonly Plan[] =>
   isRead(reads.context, ['plan', 'cgroup'])
     ? plans.flatMap((plan): Plan[] => (plan.tier === 'A' ? [plan] : [plan, { ...plan, cgroup: true }]))
     : plans
@@ -124,16 +132,21 @@ const climbing = (plans: readonly Plan[], { slice: { reads } }: Matter): readonl
  * Adds the explanation. An allow has none for agents, to whom its policies and reasons are enough.
  */
 function explained(
-  directory: Loaded,
+  directory: LoadedDirectory,
   situation: Situation,
   decision: Decision,
   grounds: Grounds | null,
-  told: Told,
+  told: ExplanationReader,
 ): Decision {
   if (told === 'nobody' || (decision.effect === 'allow' && told === 'agent')) return decision
   const { agent, tool, args } = situation
   const subject = { args, fits: (changed: Record<string, unknown>) => tool.check(changed).ok }
-  const reach = () => supposed(approversIn(directory), ownersOf(situation), heard(directory, situation))
+  const reach = () =>
+    possibleApprovals(
+      approversIn(directory),
+      ownersOf(situation),
+      answersOfPresentOperators(directory, situation),
+    )
   return {
     ...decision,
     explanation: explain(decision, grounds, subject, readerOf(directory, told, agent, tool, reach)),
@@ -141,17 +154,17 @@ function explained(
 }
 
 /** Why the tool's skill may not run now; `undefined` if it may, or the tool is not a skill's. */
-export function notEnabled({ skills }: Loaded, { executor }: Tool): string | undefined {
+export function notEnabled({ skills }: LoadedDirectory, { executor }: Tool): string | undefined {
   if (executor.kind !== 'skill' || skills.get(executor.skill)?.digest === executor.digest) return undefined
   return `version ${executor.version} of the skill \`${executor.skill}\` is not enabled`
 }
 
 /** Decides by the present policy on a plan that was approved or granted before. */
 export function decideAgain(
-  directory: Loaded,
+  directory: LoadedDirectory,
   situation: Situation,
   plan: Plan,
-  told: Told = 'agent',
+  told: ExplanationReader = 'agent',
 ): Decision {
   const seen = situation.tool.types.convert(situation.args)
   if (!seen.ok)
@@ -162,8 +175,8 @@ export function decideAgain(
     }) // L6
   const matter = matterOf(directory, situation)
   const context = readable(matter, contextOf(matter, situation, seen.value))
-  const asked = (approval: ApprovalContext) => whole(matter, context, plan, approval)
-  const present = asked(said(directory, situation))
+  const asked = (approval: ApprovalContext) => fullContext(matter, context, plan, approval)
+  const present = asked(approvalContextOf(directory, situation))
   const real = ask(matter, present)
   const decided = (effect: Decision['effect'], verdict: Verdict): Decision => {
     const decision = decisionOf(directory, situation, effect, verdict)
@@ -177,7 +190,7 @@ export function decideAgain(
   }
   if (real.allowed) return decided('allow', real)
   if (real.errors.length > 0) return decided('deny', real) // L6
-  const utmost = atTheMost(directory, situation, (approval) => ask(matter, asked(approval)))
+  const utmost = verdictWithMostApprovals(directory, situation, (approval) => ask(matter, asked(approval)))
   return utmost.allowed ? decided('ask', real) : decided('deny', utmost)
 }
 
@@ -185,14 +198,14 @@ export function decideAgain(
  * The longest offered duration that policy allows for a standing approval; 0: each call needs its
  * own.
  */
-export function longestStanding(directory: Loaded, situation: Situation, plan: Plan): number {
+export function longestStanding(directory: LoadedDirectory, situation: Situation, plan: Plan): number {
   const seen = situation.tool.types.convert(situation.args)
   if (!seen.ok) return 0
   const matter = matterOf(directory, situation)
   const context = readable(matter, contextOf(matter, situation, seen.value))
   const stands = (standing_s: number) =>
-    atTheMost(directory, situation, (approval) =>
-      ask(matter, whole(matter, context, plan, { ...approval, standing_s })),
+    verdictWithMostApprovals(directory, situation, (approval) =>
+      ask(matter, fullContext(matter, context, plan, { ...approval, standing_s })),
     ).allowed
   return SPANS.find(stands) ?? 0
 }
@@ -201,14 +214,14 @@ export function longestStanding(directory: Loaded, situation: Situation, plan: P
  * Whether an answer still counts: its operator still exists and may still answer, by the present
  * policy (P09).
  */
-export const stillCounts = (directory: Loaded, answer: Given): boolean =>
+export const stillCounts = (directory: LoadedDirectory, answer: AnswerOrigin): boolean =>
   isOf(directory, answer) && approversIn(directory).has(answer.by)
-type Given = Pick<Answered, 'by' | 'since_ms'>
-const isOf = ({ operators }: Loaded, { by, since_ms }: Given): boolean =>
+type AnswerOrigin = Pick<RecordedAnswer, 'by' | 'since_ms'>
+const isOf = ({ operators }: LoadedDirectory, { by, since_ms }: AnswerOrigin): boolean =>
   operators.get(by)?.since === since_ms
 
 /** Whether a principal may do an API action. Every route asks. */
-export function authorize(directory: Loaded, principal: Principal, action: string): Verdict {
+export function authorize(directory: LoadedDirectory, principal: Principal, action: string): Verdict {
   const subject = {
     principal: { type: principal.kind, id: principal.name },
     action,
@@ -219,7 +232,11 @@ export function authorize(directory: Loaded, principal: Principal, action: strin
 }
 
 /** The same as a result whose error contains policy's reason. */
-export function permitted(directory: Loaded, principal: Principal, action: string): Result<true> {
+export function requirePermission(
+  directory: LoadedDirectory,
+  principal: Principal,
+  action: string,
+): Result<true> {
   const verdict = authorize(directory, principal, action)
   if (verdict.allowed) return ok(true)
   const why =
@@ -230,12 +247,12 @@ export function permitted(directory: Loaded, principal: Principal, action: strin
 }
 
 /** Reduces a denial that no approval can change to the policies that cause it. */
-function final({ policies: { rules } }: Loaded, verdict: Verdict): Verdict {
+function finalDenial({ policies: { rules } }: LoadedDirectory, verdict: Verdict): Verdict {
   return { ...verdict, policies: verdict.policies.filter((id) => rules.get(id)?.byApproval === false) }
 }
 
 /** The slice of the active set that can concern this agent and this tool. */
-const matterOf = ({ policies }: Loaded, { agent, tool }: Situation): Matter =>
+const matterOf = ({ policies }: LoadedDirectory, { agent, tool }: Situation): Matter =>
   about(policies, {
     principal: { type: 'Agent', id: agent.name },
     action: `tool.execute/${tool.tool.name}`,
@@ -244,7 +261,7 @@ const matterOf = ({ policies }: Loaded, { agent, tool }: Situation): Matter =>
   })
 
 /** The Cedar context for one plan and the given or possible approvals. */
-function whole(
+function fullContext(
   matter: Matter,
   context: Record<string, CedarValueJson>,
   plan: Plan,
@@ -337,12 +354,12 @@ const budgetOf = (budget: Budget, { run, session, agent }: Used): CedarValueJson
   ...(agent == null ? {} : { agent }), // absent in old records
 })
 
-const approvers = new WeakMap<Loaded, Approvers>()
+const approvers = new WeakMap<LoadedDirectory, Approvers>()
 
 /**
  * The operators who may answer by the present policy; computed once per version of the directory.
  */
-function approversIn(directory: Loaded): Approvers {
+function approversIn(directory: LoadedDirectory): Approvers {
   const known =
     approvers.get(directory) ??
     approversOf(directory, (operator) => authorize(directory, operator, 'approval.decide').allowed)
@@ -352,33 +369,39 @@ function approversIn(directory: Loaded): Approvers {
 
 const ownersOf = ({ agent }: Situation): readonly string[] => agent.spec.owners ?? []
 
-const said = (directory: Loaded, situation: Situation): ApprovalContext =>
-  given(
+const approvalContextOf = (directory: LoadedDirectory, situation: Situation): ApprovalContext =>
+  givenApprovals(
     situation.answers.length === 0 ? NOBODY : approversIn(directory),
     ownersOf(situation),
-    heard(directory, situation),
+    answersOfPresentOperators(directory, situation),
   )
 const NOBODY: Approvers = new Map()
 /** The answers of present operators, without those of earlier operators with the same names. */
-const heard = (directory: Loaded, { answers }: Situation): readonly Answered[] =>
-  answers.filter((answer) => isOf(directory, answer))
+const answersOfPresentOperators = (
+  directory: LoadedDirectory,
+  { answers }: Situation,
+): readonly RecordedAnswer[] => answers.filter((answer) => isOf(directory, answer))
 
 /**
  * The verdict with the most approvals that humans could still give; an allow, if any of these
  * allows.
  */
-function atTheMost(
-  directory: Loaded,
+function verdictWithMostApprovals(
+  directory: LoadedDirectory,
   situation: Situation,
   question: (approval: ApprovalContext) => Verdict,
 ): Verdict {
-  const [most, ...others] = supposed(approversIn(directory), ownersOf(situation), heard(directory, situation))
+  const [most, ...others] = possibleApprovals(
+    approversIn(directory),
+    ownersOf(situation),
+    answersOfPresentOperators(directory, situation),
+  )
   const verdict = question(most)
   return verdict.allowed ? verdict : (others.map(question).find(({ allowed }) => allowed) ?? verdict)
 }
 
 function decisionOf(
-  directory: Loaded,
+  directory: LoadedDirectory,
   situation: Situation,
   effect: Decision['effect'],
   verdict: Verdict,
@@ -394,7 +417,7 @@ function decisionOf(
   }
 }
 
-function reasonOf(directory: Loaded, effect: Decision['effect'], verdict: Verdict): string {
+function reasonOf(directory: LoadedDirectory, effect: Decision['effect'], verdict: Verdict): string {
   if (verdict.errors.length > 0)
     return 'a policy could not be evaluated, so nothing is allowed; `countersign policy explain` shows an operator which one'
   const reasons = verdict.policies.map((id) => {
@@ -418,7 +441,12 @@ const BY_CONTRACT = [
   { code: 'secret_in_run_folder', by: 'tool.secrets' },
 ] as const
 
-function refusedByTool(directory: Loaded, situation: Situation, error: Failure, told: Told): Result<Decided> {
+function refusedByTool(
+  directory: LoadedDirectory,
+  situation: Situation,
+  error: Failure,
+  told: ExplanationReader,
+): Result<DecidedPlan> {
   const forbidden = BY_CONTRACT.find(({ code }) => code === error.code)
   return forbidden === undefined
     ? err(error)
@@ -428,11 +456,11 @@ function refusedByTool(directory: Loaded, situation: Situation, error: Failure, 
 type Denial = { code: (typeof BY_CONTRACT)[number]['code']; by: string; reason: string }
 
 function denied(
-  directory: Loaded,
+  directory: LoadedDirectory,
   situation: Situation,
   { code, by, reason }: Denial,
-  told: Told,
-): Result<Decided> {
+  told: ExplanationReader,
+): Result<DecidedPlan> {
   const snapshot = snapshotOf(directory, situation).digest
   const decision = {
     effect: 'deny' as const,

@@ -2,7 +2,7 @@
 // run and the directory and changes neither.
 
 import { canonical, digestOf, sha256 } from '../../shared/bytes/json.ts'
-import type { Shadowed } from '../../shared/evidence/journal.ts'
+import type { ShadowDecision } from '../../shared/evidence/journal.ts'
 import type { DigestInput, ToolRef } from '../../shared/evidence/statement.ts'
 import { callDigest } from '../../shared/evidence/statement.ts'
 import type { Failure } from '../../shared/failures.ts'
@@ -17,18 +17,18 @@ import type { Decision, DryRun } from '../../shared/wire/calls.ts'
 import type { Change } from '../../shared/wire/explanation.ts'
 import { askRecord } from '../approvals/card.ts'
 import { coverage, mayStand } from '../approvals/standing.ts'
-import type { Answered, AskRecord, CallRecord, Proposal } from '../call/lifecycle.ts'
+import type { ApprovalRecord, CallRecord, Proposal, RecordedAnswer } from '../call/lifecycle.ts'
 import type { RunRecord, RunRow } from '../call/run.ts'
 import { hasMetSecret, type RunFolder, sharedSecret } from '../call/shared-folder.ts'
 import type { Used } from '../call/usage.ts'
-import type { AgentPrincipal, Loaded, LoadedTool } from '../directory/directory.ts'
-import type { Decided, Situation, Told } from './decide.ts'
+import type { AgentPrincipal, LoadedDirectory, LoadedTool } from '../directory/directory.ts'
+import type { DecidedPlan, ExplanationReader, Situation } from './decide.ts'
 import { authorize, decide, decideAgain, isListed, longestStanding, notEnabled } from './decide.ts'
 import { shadowOf } from './shadow.ts'
 import type { Snapshot } from './snapshot.ts'
 import { snapshotOf } from './snapshot.ts'
 
-export type Asked = {
+export type ResolvedProposal = {
   agent: string
   tool: string
   args: Record<string, unknown>
@@ -39,7 +39,7 @@ export type Asked = {
 export type NewCall = {
   proposal: Proposal
   decision: Decision
-  ask: AskRecord | null
+  ask: ApprovalRecord | null
   snapshot: Snapshot
   permitted?: Decision
 }
@@ -48,7 +48,7 @@ export type NewCall = {
  * new: a call to store, whatever its decision. refused: no call, but it counts against the run's
  * limit of refusals. closed: the run accepts no more proposals.
  */
-export type Prepared =
+export type PreparedProposal =
   | ({ kind: 'new' } & NewCall)
   | { kind: 'refused'; failure: Failure }
   | { kind: 'closed'; failure: Failure }
@@ -56,19 +56,19 @@ export type Prepared =
 /** Usage before the call, as the active set and the shadow set can see it. */
 type UsedBefore = { used: Used | 'uncounted' | null; shadowUsed: Used | 'uncounted' | null; now: number }
 
-export function prepare(
-  directory: Loaded,
+export function prepareProposal(
+  directory: LoadedDirectory,
   row: RunRow,
-  { agent, tool: name, args, files }: Asked,
+  { agent, tool: name, args, files }: ResolvedProposal,
   { used, shadowUsed, now }: UsedBefore,
-): Prepared {
+): PreparedProposal {
   const { record, folder } = row
   const { budget } = record
-  const closed = (code: Failure['code'], detail: string): Prepared => ({
+  const closed = (code: Failure['code'], detail: string): PreparedProposal => ({
     kind: 'closed',
     failure: failure(code, detail),
   })
-  const refused = (why: Failure): Prepared => ({ kind: 'refused', failure: why })
+  const refused = (why: Failure): PreparedProposal => ({ kind: 'refused', failure: why })
   if (row.cancelled) return closed('run_cancelled', 'the run was cancelled')
   if (row.denied >= budget.max_denied_per_run)
     return closed(
@@ -87,7 +87,7 @@ export function prepare(
     )
   if (tool === undefined) return refused(unknownTool(name))
   const argsText = canonical(args)
-  const fit = fits(tool, args, argsText)
+  const fit = checkArguments(tool, args, argsText)
   if (!fit.ok) return refused(isListed(principal, name) ? fit.error : unknownTool(name))
   const folderMetSecret = hasMetSecret(folder)
   const situation = { agent: principal, tool, args, files, answers: [], run: record, folderMetSecret, now }
@@ -117,13 +117,17 @@ export function prepare(
     ...(before === null || before === 'uncounted' ? {} : { before }),
     ...(beside === null ? {} : { shadow: beside.shadow }),
   })
-  const ask = decision.effect === 'ask' ? askAbout(directory, row, n, deciding, { plan, decision }) : null
+  const ask = decision.effect === 'ask' ? approvalFor(directory, row, n, deciding, { plan, decision }) : null
   const snapshot = snapshotOf(directory, { agent: principal, tool, run: record })
   return { kind: 'new', proposal, decision, ask, snapshot }
 }
 
 /** Checks the size of the arguments, and their fit to the tool's schema. */
-export function fits(tool: LoadedTool, args: Record<string, unknown>, text: string): Result<unknown> {
+export function checkArguments(
+  tool: LoadedTool,
+  args: Record<string, unknown>,
+  text: string,
+): Result<unknown> {
   return Buffer.byteLength(text) <= LIMITS.arguments_bytes
     ? tool.check(args)
     : err(failure('invalid_arguments', `the arguments are larger than ${LIMITS.arguments_bytes} bytes`))
@@ -132,19 +136,22 @@ export function fits(tool: LoadedTool, args: Record<string, unknown>, text: stri
 /**
  * The agent that created the run; `undefined` if it was removed, even if another one has its name.
  */
-const agentOf = ({ agents }: Loaded, { agent, agentSince }: RunRecord): AgentPrincipal | undefined => {
+const agentOf = (
+  { agents }: LoadedDirectory,
+  { agent, agentSince }: RunRecord,
+): AgentPrincipal | undefined => {
   const present = agents.get(agent)
   return present?.since === agentSince ? present : undefined
 }
 
 /** Builds the approval that asks humans about the call. */
-export function askAbout(
-  directory: Loaded,
+export function approvalFor(
+  directory: LoadedDirectory,
   { record }: RunRow,
   n: number,
   situation: Situation,
-  { plan, decision }: Decided,
-): AskRecord {
+  { plan, decision }: DecidedPlan,
+): ApprovalRecord {
   const { agent, tool, args, now } = situation
   return askRecord({
     id: approvalId(record.id, n),
@@ -181,10 +188,10 @@ const namesOf = (files: readonly FileRef[] = []): string =>
  * Idempotent replay: returns the existing call if the payload matches and the agent may still read
  * it.
  */
-export function sameAgain(
-  directory: Loaded,
+export function replayProposal(
+  directory: LoadedDirectory,
   known: CallRecord,
-  { agent, tool, args, files }: Omit<Asked, 'files'> & { files: readonly FileRef[] },
+  { agent, tool, args, files }: Omit<ResolvedProposal, 'files'> & { files: readonly FileRef[] },
 ): Result<CallRecord> {
   const { argsSha256 } = known.proposal.asked ?? known.proposal
   if (
@@ -202,7 +209,7 @@ export function sameAgain(
  * The sets of answers that would allow the call, smallest first; each is enough. They include names
  * that an agent may not read. Cheap, because the call was just decided and the verdict is cached.
  */
-function needed(directory: Loaded, situation: Situation): readonly (readonly Change[])[] {
+function needed(directory: LoadedDirectory, situation: Situation): readonly (readonly Change[])[] {
   const decided = decide(directory, situation, 'operator')
   return decided.ok ? byHumans(decided.value.decision) : []
 }
@@ -253,24 +260,28 @@ export function spentBy({ tool: { spends } }: LoadedTool, args: Record<string, u
  * With the present snapshot; `null` if the agent or tool was removed, and the earlier one still
  * applies.
  */
-type Judged = { decision: Decision; snapshot: Snapshot | null }
-export type Knowing = { answers: readonly Answered[]; used: Used | 'uncounted' | null; now: number }
+type Judgement = { decision: Decision; snapshot: Snapshot | null }
+export type JudgementInput = {
+  answers: readonly RecordedAnswer[]
+  used: Used | 'uncounted' | null
+  now: number
+}
 
 /**
  * Decides again, by the present policy, on an existing call with its answers and the usage before
  * it.
  */
 export function judgeAgain(
-  directory: Loaded,
+  directory: LoadedDirectory,
   { record, folder }: RunRow,
   { proposal, status }: CallRecord,
-  { answers, used, now }: Knowing,
-  told: Told = 'agent',
-): Judged {
+  { answers, used, now }: JudgementInput,
+  told: ExplanationReader = 'agent',
+): Judgement {
   const agent = agentOf(directory, record)
   const tool = directory.tools.get(proposal.tool.name)
   const { snapshot: before } = status.decision
-  const gone = (reason: string): Judged => ({
+  const gone = (reason: string): Judgement => ({
     decision: {
       effect: 'deny',
       code: 'denied',
@@ -287,7 +298,7 @@ export function judgeAgain(
   const known = used === 'uncounted' ? null : used
   const decision = decideAgain(
     directory,
-    { ...asked(record, folder, proposal), agent, tool, answers, used: known, now },
+    { ...situationOf(record, folder, proposal), agent, tool, answers, used: known, now },
     proposal.plan,
     told,
   )
@@ -308,12 +319,12 @@ export function judgeAgain(
  * A dry run: the decision if the call were proposed now, with its answers. The recorded one may
  * differ.
  */
-export function decideAnew(
-  directory: Loaded,
+export function dryRunAgain(
+  directory: LoadedDirectory,
   { record, folder }: RunRow,
   { proposal }: CallRecord,
-  knowing: Knowing,
-  told: Told,
+  knowing: JudgementInput,
+  told: ExplanationReader,
 ): Result<DryRun> {
   const agent = agentOf(directory, record)
   const tool = directory.tools.get(proposal.tool.name)
@@ -324,20 +335,20 @@ export function decideAnew(
     return err(failure('unavailable', 'the usage of this session or agent could not be read; try again'))
   const decided = decide(
     directory,
-    { ...asked(record, folder, proposal), agent, tool, answers, used, now },
+    { ...situationOf(record, folder, proposal), agent, tool, answers, used, now },
     told,
   )
   return decided.ok ? ok({ ...decided.value, digest: proposal.digest }) : decided
 }
 
-const asked = (run: RunRecord, folder: RunFolder | null, { args, files = [] }: Proposal) => ({
+const situationOf = (run: RunRecord, folder: RunFolder | null, { args, files = [] }: Proposal) => ({
   args,
   files,
   run,
   folderMetSecret: hasMetSecret(folder),
 })
 
-type Parts = {
+type ProposalParts = {
   args: Record<string, unknown>
   argsSha256: string
   plan: Plan | null
@@ -348,14 +359,14 @@ type Parts = {
   spent?: number
   folderMetSecret?: true
   before?: Used
-  shadow?: Shadowed
+  shadow?: ShadowDecision
   asked?: { readonly digest: string; readonly argsSha256: string }
 }
 
 export function proposalOf(
   { record }: RunRow,
   n: number,
-  { args, argsSha256, plan, tool: { tool }, pool, now, ...counted }: Parts,
+  { args, argsSha256, plan, tool: { tool }, pool, now, ...counted }: ProposalParts,
 ): Proposal {
   const ref = { name: tool.name, version: tool.version, digest: tool.digest }
   return {

@@ -13,14 +13,14 @@ import type { ArgumentChange } from '../../shared/wire/approvals.ts'
 import type { Tool } from '../../shared/wire/tools.ts'
 import { changesOf, onlyRemoves, restoreHidden } from '../approvals/argument-edits.ts'
 import { assuranceOf } from '../approvals/assurance.ts'
-import type { CallRecord, Revised } from '../call/lifecycle.ts'
+import type { CallRecord, RevisedProposal } from '../call/lifecycle.ts'
 import type { RunRow } from '../call/run.ts'
 import { hasMetSecret } from '../call/shared-folder.ts'
-import type { Loaded } from '../directory/directory.ts'
+import type { LoadedDirectory } from '../directory/directory.ts'
 import { isRiskier, riskOf } from '../tools/risk.ts'
 import { decide } from './decide.ts'
-import type { Knowing } from './proposal.ts'
-import { askAbout, fits, proposalOf, spentBy } from './proposal.ts'
+import type { JudgementInput } from './proposal.ts'
+import { approvalFor, checkArguments, proposalOf, spentBy } from './proposal.ts'
 import type { Snapshot } from './snapshot.ts'
 import { snapshotOf } from './snapshot.ts'
 
@@ -28,15 +28,15 @@ type Args = Record<string, unknown>
 /** The operator's arguments, with marks for hidden values, and the channel of the answer. */
 export type EditedArguments = { args: Args; channel: string }
 
-export type Revision = Revised & { snapshot: Snapshot; changes: ArgumentChange[]; more: number }
+export type Revision = RevisedProposal & { snapshot: Snapshot; changes: ArgumentChange[]; more: number }
 
 /** Builds the changed call, or says why it is refused. */
 export function revise(
-  directory: Loaded,
+  directory: LoadedDirectory,
   row: RunRow,
   { proposal: before, status }: CallRecord,
   { args: given, channel }: EditedArguments,
-  { used, now }: Knowing,
+  { used, now }: JudgementInput,
 ): Result<Revision> {
   const refuse = (code: Code, detail: string) => err(failure(code, detail))
   const { record } = row
@@ -55,7 +55,7 @@ export function revise(
   if (!meant.ok) return meant
   const args = meant.value
   const text = canonical(args)
-  const fit = fits(tool, args, text)
+  const fit = checkArguments(tool, args, text)
   if (!fit.ok) return err(failure(fit.error.code, fit.error.detail, fit.error.errors))
   const argsSha256 = sha256(text)
   if (argsSha256 === before.argsSha256)
@@ -104,7 +104,7 @@ export function revise(
     ...proposalOf(row, before.n, parts),
     asked: before.asked ?? { digest: before.digest, argsSha256: before.argsSha256 },
   }
-  const { prompt } = askAbout(directory, row, before.n, situation, decided.value)
+  const { prompt } = approvalFor(directory, row, before.n, situation, decided.value)
   const snapshot = snapshotOf(directory, { agent, tool, run: record })
   return ok({ proposal, decision, prompt, snapshot, ...changesOf(before.args, args, directory.redaction) })
 }

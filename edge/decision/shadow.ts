@@ -2,7 +2,7 @@
 // call: an error or exception here counts as a denial by the shadow set. Pure except for the salt.
 
 import { randomUUID } from 'node:crypto'
-import type { Shadowed } from '../../shared/evidence/journal.ts'
+import type { ShadowDecision } from '../../shared/evidence/journal.ts'
 import type { Decision } from '../../shared/wire/calls.ts'
 import type { Used } from '../call/usage.ts'
 import type { Shadow } from '../directory/directory.ts'
@@ -20,8 +20,8 @@ export function shadowOf(
   situation: UncountedSituation,
   used: Used | 'uncounted' | null,
   decided: Decision,
-): { shadow: Shadowed; used: Used | null } {
-  const record = (to: Decision['effect'], code: string, policies: readonly string[]): Shadowed => ({
+): { shadow: ShadowDecision; used: Used | null } {
+  const record = (to: Decision['effect'], code: string, policies: readonly string[]): ShadowDecision => ({
     version,
     since_ms: since,
     from: decided.effect,

@@ -8,14 +8,14 @@ import { DEFAULT_LIMITS, DEFAULT_SKILL_LIMITS, LIMITS } from '../../shared/limit
 import type { Budget } from '../../shared/plan/plan.ts'
 import { secretsOf } from '../../shared/plan/plan.ts'
 import type { Tool } from '../../shared/wire/tools.ts'
-import type { AgentPrincipal, Loaded, LoadedTool } from '../directory/directory.ts'
+import type { AgentPrincipal, LoadedDirectory, LoadedTool } from '../directory/directory.ts'
 
 export type Snapshot = { readonly digest: string; readonly text: string }
 
 type InForce = { agent: AgentPrincipal; tool: LoadedTool; run: { budget: Budget } }
 
 function contentOf(
-  { policies }: Loaded,
+  { policies }: LoadedDirectory,
   { agent: { spec }, tool: { tool }, run: { budget } }: InForce,
 ): PolicySnapshot {
   return {
@@ -64,12 +64,12 @@ function wasmRuntime(tool: Tool): PolicySnapshot['wasm_runtime'] {
 }
 
 /** A cache, keyed by the run's budget object, which lives as long as the run's record in memory. */
-const made = new WeakMap<Budget, Map<string, Snapshot>>()
+const cache = new WeakMap<Budget, Map<string, Snapshot>>()
 
-export function snapshotOf(directory: Loaded, inForce: InForce): Snapshot {
+export function snapshotOf(directory: LoadedDirectory, inForce: InForce): Snapshot {
   const { agent, tool, run } = inForce
-  const ofRun = made.get(run.budget) ?? new Map<string, Snapshot>()
-  made.set(run.budget, ofRun)
+  const ofRun = cache.get(run.budget) ?? new Map<string, Snapshot>()
+  cache.set(run.budget, ofRun)
   const id = [directory.version, directory.policies.digest, agent.name, tool.tool.digest].join(' ') // a shadow set shares the version
   const known = ofRun.get(id)
   if (known !== undefined) return known

@@ -16,9 +16,9 @@ import { identityOf, tenantObject } from '../bindings.ts'
 import { logError } from '../platform/error-log.ts'
 import type { ArgumentTypes } from '../policy/argument-typing.ts'
 import { argumentTypes } from '../policy/argument-typing.ts'
-import { readyUnderFloor, repairSet, suspendedSet } from '../policy/built-in.ts'
+import { compileWithFloor, repairSet, suspendedSet } from '../policy/built-in.ts'
 import type { EntityJson, PolicySet } from '../policy/engine.ts'
-import { marker, Redaction } from '../secrets/redaction.ts'
+import { markerFor, Redaction } from '../secrets/redaction.ts'
 import { Sealing } from '../secrets/sealing.ts'
 import type { Vault } from '../secrets/vault.ts'
 import { HYPOTHETICAL_VAULT, openVault } from '../secrets/vault.ts'
@@ -57,10 +57,10 @@ export type LoadedTool = {
  * The policy set in shadow: evaluated for each call next to the active one, and never enforced. The
  * same directory with other policies.
  */
-export type Shadow = { version: number; since: number; directory: Loaded }
+export type Shadow = { version: number; since: number; directory: LoadedDirectory }
 
 /** A directory that is compiled and ready for use. */
-export type Loaded = {
+export type LoadedDirectory = {
   tenant: string
   /**
    * A deleted tenant has no principals. While it is suspended, policy permits only that its workers
@@ -92,7 +92,7 @@ export const SUSPENDED = failure(
 )
 const NO_ONE = { agents: [], operators: [], workers: [] }
 
-const cache = new Map<string, Loaded>()
+const cache = new Map<string, LoadedDirectory>()
 
 /**
  * In a single-process installation: the tenants' objects themselves, to skip a message per request.
@@ -116,7 +116,7 @@ export const takeCall = async (env: Env, tenant: string): Promise<Result<true>> 
  * The tenant's current directory. It costs a small message if nothing has changed, and none in a
  * single-process installation.
  */
-export const directoryOf = async (env: Env, tenant: string): Promise<Loaded> =>
+export const directoryOf = async (env: Env, tenant: string): Promise<LoadedDirectory> =>
   directoryFrom(identityOf(env), tenant, await gatekeeper(env, tenant).directory(knownVersion(tenant)))
 
 /** The cached version, which the tenant's object compares with its own. */
@@ -125,7 +125,7 @@ export const knownVersion = (tenant: string): number => cache.get(tenant)?.versi
 type Keys = Pick<Identity, 'markKey' | 'vaultKey'>
 
 /** Compiles the answer of a tenant's object; `null` means that the cached version is current. */
-export function directoryFrom(keys: Keys, tenant: string, fresh: Directory | null): Loaded {
+export function directoryFrom(keys: Keys, tenant: string, fresh: Directory | null): LoadedDirectory {
   if (fresh !== null) return cacheDirectory(keys, fresh)
   const known = cache.get(tenant)
   if (known === undefined) throw new Error('the tenant reported an unchanged directory, but none is cached')
@@ -133,7 +133,7 @@ export function directoryFrom(keys: Keys, tenant: string, fresh: Directory | nul
 }
 
 /** A directory of at least the version that the caller has seen; for objects behind the router. */
-export async function directoryAt(env: Env, tenant: string, version: number): Promise<Loaded> {
+export async function directoryAt(env: Env, tenant: string, version: number): Promise<LoadedDirectory> {
   const known = cache.get(tenant)
   return known !== undefined && known.version >= version ? known : directoryOf(env, tenant)
 }
@@ -142,12 +142,12 @@ export async function directoryAt(env: Env, tenant: string, version: number): Pr
  * A directory that contains the worker, if it is enrolled; for the signature check before the
  * tenant is asked.
  */
-export async function directoryWith(env: Env, tenant: string, worker: string): Promise<Loaded> {
+export async function directoryWith(env: Env, tenant: string, worker: string): Promise<LoadedDirectory> {
   const known = cache.get(tenant)
   return known?.workers.has(worker) === true ? known : directoryOf(env, tenant)
 }
 
-function cacheDirectory(keys: Keys, directory: Directory): Loaded {
+function cacheDirectory(keys: Keys, directory: Directory): LoadedDirectory {
   const known = cache.get(directory.tenant)
   if (known !== undefined && known.version >= directory.version) return known
   const loaded = load(keys, directory)
@@ -170,9 +170,9 @@ function load(
     publishers,
     ...people
   }: Directory,
-): Loaded {
+): LoadedDirectory {
   const { agents, operators, workers } = state === 'deleted' ? NO_ONE : people
-  const ready = readyUnderFloor(policies.texts)
+  const ready = compileWithFloor(policies.texts)
   if (!ready.ok) logError(tenant, `policy set ${policies.version} can't be compiled: ${ready.error.detail}`)
   const vault = openVault(secrets, formerSecrets, new Sealing(vaultKey, tenant))
   const keys = new Map<string, { kind: KeyKind; hash: Buffer; principal: AgentPrincipal | Principal }>()
@@ -188,7 +188,7 @@ function load(
     operatorMap.set(member.name, principal)
     keys.set(member.keyHash, { kind: 'operator', hash: Buffer.from(member.keyHash, 'hex'), principal })
   }
-  const loaded: Loaded = {
+  const loaded: LoadedDirectory = {
     tenant,
     state,
     version,
@@ -204,17 +204,17 @@ function load(
     vault,
     skills: new Map(skills.map((skill) => [skill.id, skill])),
     publishers: new Map(publishers.map(({ name, keys }) => [name, keys])),
-    redaction: new Redaction(marker(markKey, tenant), vault.known),
+    redaction: new Redaction(markerFor(markKey, tenant), vault.known),
   }
   return shadow === null || state !== 'active' ? loaded : { ...loaded, shadow: shadowOf(loaded, shadow) }
 }
 
 /** Returns `null` for a set that does not compile: nothing is shadowed then. */
 function shadowOf(
-  loaded: Loaded,
+  loaded: LoadedDirectory,
   { version, since, texts }: NonNullable<Directory['shadow']>,
 ): Shadow | null {
-  const ready = readyUnderFloor(texts)
+  const ready = compileWithFloor(texts)
   return ready.ok
     ? { version, since, directory: { ...loaded, policies: ready.value, policyVersion: version } }
     : null
@@ -252,7 +252,10 @@ type HypotheticalEntries = {
  * determines who is asked. Nobody can authenticate as any of them. Tools have all secrets that they
  * name.
  */
-export function including(directory: Loaded, { tools, agents, operators }: HypotheticalEntries): Loaded {
+export function withHypothetical(
+  directory: LoadedDirectory,
+  { tools, agents, operators }: HypotheticalEntries,
+): LoadedDirectory {
   const { tenant } = directory
   return {
     ...directory,
@@ -275,13 +278,13 @@ export function including(directory: Loaded, { tools, agents, operators }: Hypot
   }
 }
 
-const hypothetical = new WeakMap<Loaded, Loaded>()
+const hypothetical = new WeakMap<LoadedDirectory, LoadedDirectory>()
 
 /**
  * The directory as if every secret existed, so that a rehearsal of past calls does not depend on
  * secrets removed since.
  */
-export function withSupposedSecrets(directory: Loaded): Loaded {
+export function withHypotheticalSecrets(directory: LoadedDirectory): LoadedDirectory {
   const known = hypothetical.get(directory) ?? { ...directory, vault: HYPOTHETICAL_VAULT }
   hypothetical.set(directory, known)
   return known
@@ -343,7 +346,7 @@ const NO_HASH = Buffer.alloc(32)
  * The principal with this key. The look-up uses the key's digest, which a caller can't choose, and
  * compares in constant time, with the same steps whether the key exists or not.
  */
-export function principalOf(directory: Loaded, key: string): AgentPrincipal | Principal | undefined {
+export function principalOf(directory: LoadedDirectory, key: string): AgentPrincipal | Principal | undefined {
   const hash = keyHash(key)
   const entry = directory.keys.get(hash)
   const equal = timingSafeEqual(Buffer.from(hash, 'hex'), entry?.hash ?? NO_HASH)

@@ -4,7 +4,7 @@
 
 import type { z } from 'zod'
 import type { Json } from '../../shared/bytes/json.ts'
-import { BODY, parseJson } from '../../shared/bytes/json.ts'
+import { BODY_BOUNDS, parseJson } from '../../shared/bytes/json.ts'
 import { readSignatureInput, signatureHolds } from '../../shared/evidence/http-signature.ts'
 import { failure } from '../../shared/failures.ts'
 import { parseKey } from '../../shared/ids.ts'
@@ -15,7 +15,7 @@ import type { Route } from '../../shared/routes/route.ts'
 import { readAs } from '../../shared/schema/field-errors.ts'
 import type { Env } from '../bindings.ts'
 import { identityOf } from '../bindings.ts'
-import type { AgentPrincipal, Loaded, Principal } from '../directory/directory.ts'
+import type { AgentPrincipal, LoadedDirectory, Principal } from '../directory/directory.ts'
 import {
   directoryFrom,
   directoryOf,
@@ -30,7 +30,7 @@ import { parseForm } from './forms.ts'
 import { isTenant } from './known-tenants.ts'
 
 export type Identified = {
-  directory: Loaded
+  directory: LoadedDirectory
   principal: AgentPrincipal | Principal
   worker: EnrolledWorker | null
 }
@@ -145,7 +145,7 @@ const JSON_TYPE = /^application\/json(?:;\s*charset=utf-8)?$/i
 export function parseBody(request: Request, bytes: Uint8Array, schema: z.ZodType): Result<unknown> {
   if (!JSON_TYPE.test(request.headers.get('content-type') ?? ''))
     return err(failure('unsupported_media_type', 'the body must be JSON'))
-  const parsed = parseJson(bytes, { ...BODY, bytes: bytes.byteLength })
+  const parsed = parseJson(bytes, { ...BODY_BOUNDS, bytes: bytes.byteLength })
   return parsed.ok ? parseAs(schema, parsed.value, 'body') : parsed
 }
 

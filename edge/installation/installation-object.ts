@@ -7,7 +7,7 @@ import { DurableObject } from 'cloudflare:workers'
 import { and, asc, count, desc, eq, gt, lte, or } from 'drizzle-orm'
 import migrations from '../../migrations/installation/migrations.js'
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
-import { GENESIS, linkOf } from '../../shared/evidence/journal.ts'
+import { entryHash, GENESIS } from '../../shared/evidence/journal.ts'
 import { type Failure, failure } from '../../shared/failures.ts'
 import { INSTALLATION_LOG, mintKey } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -241,7 +241,7 @@ export class InstallationObject extends DurableObject<Env> {
   #journal(kind: string, tenant: string, details: Record<string, unknown>): void {
     const last = this.#db.select().from(journal).orderBy(desc(journal.seq)).limit(1).get() ?? GENESIS
     const [seq, at, body] = [last.seq + 1, Date.now(), { tenant, ...details }]
-    const hash = linkOf({ seq, at_ms: at, kind, call: null, body, prev: last.hash })
+    const hash = entryHash({ seq, at_ms: at, kind, call: null, body, prev: last.hash })
     this.#db.insert(journal).values({ seq, at, kind, tenant, body, hash }).run()
     void this.ctx.storage.setAlarm(Date.now() + 1)
   }

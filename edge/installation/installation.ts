@@ -26,7 +26,7 @@ function policies(): PolicySet {
  * Whether the request carries the installation key and its policy permits the action. A tenant's
  * key is refused like an unknown one.
  */
-export async function governs(
+export async function authorizeInstallation(
   request: Request,
   env: Env,
   action: string | null,

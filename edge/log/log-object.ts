@@ -6,7 +6,7 @@ import { DurableObject } from 'cloudflare:workers'
 import { and, asc, count, desc, eq, gt, gte, inArray, lt, max, ne, sql } from 'drizzle-orm'
 import migrations from '../../migrations/log/migrations.js'
 import { signCheckpoint } from '../../shared/evidence/checkpoint.ts'
-import type { Shadowed } from '../../shared/evidence/journal.ts'
+import type { ShadowDecision } from '../../shared/evidence/journal.ts'
 import type { Node } from '../../shared/evidence/merkle.ts'
 import { append, inclusion, leafHash, root } from '../../shared/evidence/merkle.ts'
 import type { CallState } from '../../shared/evidence/statement.ts'
@@ -25,7 +25,7 @@ import { leaves, nodes } from './tables.ts'
  * The source of the leaves from the tenant's skill journal, each entry of which is a leaf without a
  * call.
  */
-export const SKILLS = 'skills'
+export const SKILL_JOURNAL = 'skills'
 
 /** The end of one call, as the run's journal records it. */
 export type Leaf = {
@@ -38,7 +38,7 @@ export type Leaf = {
   at: number
   took: number
   /** The decision of a policy set that shadowed the call. */
-  shadow: Pick<Shadowed, 'since_ms' | 'from' | 'to'> | null
+  shadow: Pick<ShadowDecision, 'since_ms' | 'from' | 'to'> | null
 }
 export type EndedAt = { index: number; call: string; agent: string; tool: string; at: number }
 type EndedCall = {
@@ -51,7 +51,7 @@ type EndedCall = {
   took_ms: number
 }
 
-const OF_CALLS = ne(leaves.run, SKILLS)
+const OF_CALLS = ne(leaves.run, SKILL_JOURNAL)
 
 const hashOf = (journalHash: string): string => leafHash(Buffer.from(journalHash, 'hex'))
 
@@ -225,7 +225,7 @@ export class LogObject extends DurableObject<Env> {
 
   /** The number of ended calls: all leaves except those of the skill journal. */
   async endedCalls(): Promise<number> {
-    return this.#size - (this.#q.lastOf.get({ run: SKILLS })?.seq ?? 0)
+    return this.#size - (this.#q.lastOf.get({ run: SKILL_JOURNAL })?.seq ?? 0)
   }
 
   /**

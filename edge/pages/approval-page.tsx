@@ -9,11 +9,11 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { ok } from '../../shared/result.ts'
 import type { Approval, Edit } from '../../shared/wire/approvals.ts'
-import type { Unfolded } from '../approvals/card.ts'
+import type { FullText } from '../approvals/card.ts'
 import { afterwards, OUTCOME } from '../approvals/outcome-words.ts'
 import { secondsOf } from '../approvals/standing.ts'
 import { headersOf } from '../http/response-headers.ts'
-import { written } from '../platform/visible-text.ts'
+import { escapeConfusables } from '../platform/visible-text.ts'
 import { FullTexts } from './full-text.tsx'
 import { InputFiles } from './input-files.tsx'
 import { PAGE_SCRIPT } from './page-script.ts'
@@ -104,7 +104,7 @@ export function Answers({ answers }: Pick<Approval, 'answers'>) {
           {decision === 'approve' ? 'Approved' : 'Denied'} by <strong>{by}</strong> ({channel}),{' '}
           <Time ms={at_ms} />
           {scope === 'once' ? '' : ', also for similar calls'}
-          {reason === '' ? '' : `: ${written(reason)}`}
+          {reason === '' ? '' : `: ${escapeConfusables(reason)}`}
         </p>
       ))}
     </>
@@ -132,7 +132,7 @@ type PageInput = {
   files: string | null
   now: number
   /** The texts that the card shortens, and the part of them to show; 0 keeps them folded. */
-  whole?: Result<readonly Unfolded[]>
+  whole?: Result<readonly FullText[]>
   part?: number
   /** The fields that edit the arguments. */
   change?: unknown
@@ -160,7 +160,9 @@ export function approvalPage({
         <h1>{prompt.title}</h1>
         <p class="tags">
           <Risk {...prompt} />
-          <span class="quiet">Answer within {remainingTime(expires_at - now)}; no answer counts as a denial.</span>
+          <span class="quiet">
+            Answer within {remainingTime(expires_at - now)}; no answer counts as a denial.
+          </span>
         </p>
         <div aria-live="polite" id="answers">
           <Answers answers={approval.answers} />

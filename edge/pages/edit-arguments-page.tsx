@@ -11,14 +11,14 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
 import type { Preview } from '../approvals/argument-edits.ts'
-import { unambiguous } from '../platform/visible-text.ts'
+import { escapeConfusablesInJson } from '../platform/visible-text.ts'
 import { Changes, Facts, type Node, Nonce, Page, Refusal, Risk } from './approval-page.tsx'
 import { FullTexts } from './full-text.tsx'
 
 /** The arguments as text; `null` if they are too long to edit on a page (the command line can). */
 export function textToChange(editable: Result<{ arguments: Record<string, unknown> }>): string | null {
   if (!editable.ok) return null
-  const text = unambiguous(JSON.stringify(editable.value.arguments, null, 2))
+  const text = escapeConfusablesInJson(JSON.stringify(editable.value.arguments, null, 2))
   return text.length <= LIMITS.page_edit_chars ? text : null
 }
 
@@ -167,7 +167,7 @@ export function argumentsIn(text: string): Result<Record<string, unknown>> {
  * Whether to show the second step instead of recording an answer: the approver pressed "Review the
  * change", or approved beside an edited text. `offered`, the original text, is read only if needed.
  */
-export async function asksForChange(
+export async function shouldReviewChange(
   form: URLSearchParams,
   decision: unknown,
   offered: () => Promise<string | null>,
@@ -186,7 +186,7 @@ function isSameText(text: string, offered: string | null): boolean {
 }
 
 /** The change that a yes in the second step approves; empty for any other answer. */
-export function changedIn(
+export function approvedChange(
   form: URLSearchParams,
 ): Result<{ arguments?: Record<string, unknown>; becomes?: string }> {
   const becomes = form.get('becomes')

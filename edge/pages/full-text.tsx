@@ -2,16 +2,16 @@
 // it from the stored call.
 
 import type { Result } from '../../shared/result.ts'
-import type { Unfolded } from '../approvals/card.ts'
+import type { FullText } from '../approvals/card.ts'
 
 /** `part`: the part of each text to show; 0 keeps them folded. */
-export function FullTexts({ whole, part }: { whole: Result<readonly Unfolded[]>; part: number }) {
+export function FullTexts({ whole, part }: { whole: Result<readonly FullText[]>; part: number }) {
   return <>{whole.ok ? whole.value.map((one) => <FoldedText {...one} part={part} />) : ''}</>
 }
 
 export const partIn = (url: string): number => Number(new URL(url).searchParams.get('part') ?? 0)
 
-function FoldedText({ title, characters, parts, part }: Unfolded & { part: number }) {
+function FoldedText({ title, characters, parts, part }: FullText & { part: number }) {
   const at = Number.isInteger(part) && part >= 1 && part <= parts.length ? part : 1
   return (
     <details open={part > 0}>

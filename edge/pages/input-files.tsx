@@ -43,7 +43,7 @@ type Run = {
 /**
  * One input file, under the name that the card shows. Output files of the call are not served here.
  */
-export async function broughtFile(
+export async function inputFile(
   { run, n }: { run: Run; n: number },
   sha256: string,
 ): Promise<Result<InputFile>> {

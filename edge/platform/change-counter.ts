@@ -5,7 +5,7 @@ import { Waiters } from './waiters.ts'
 
 const ANY = '*'
 
-export class News {
+export class ChangeCounter {
   /**
    * Starts at the present time, above all numbers from before a restart, so that old waiters see a
    * change.
@@ -18,7 +18,7 @@ export class News {
   }
 
   /** Counts a change and wakes waiters. `about`: whom it concerns; without it, everybody. */
-  tell(about?: readonly string[]): void {
+  notify(about?: readonly string[]): void {
     this.#number = Math.max(this.#number + 1, Date.now())
     if (about === undefined) this.#waiters.wakeAll()
     else for (const one of [ANY, ...about]) this.#waiters.wake(one)

@@ -25,7 +25,11 @@ const BATCH_MAX = 8
  * while it stays fast. Its duration is known only afterwards, because workerd's clock stands still
  * during work.
  */
-export async function inTurns<T, R>(items: readonly T[], until: number, work: (item: T) => R): Promise<R[]> {
+export async function inBatches<T, R>(
+  items: readonly T[],
+  until: number,
+  work: (item: T) => R,
+): Promise<R[]> {
   const done: R[] = []
   for (let batch = 1; done.length < items.length && Date.now() < until; ) {
     const began = Date.now()

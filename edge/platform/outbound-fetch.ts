@@ -38,7 +38,7 @@ export type Outside = { readonly fetch: (to: string, init: RequestInit) => Promi
 /** For tests: origins on this host that replace external ones. */
 export type StandIns = Readonly<Record<string, string>>
 
-export function stoodInFor(to: string, standIns: StandIns): string {
+export function testOverrideFor(to: string, standIns: StandIns): string {
   const { origin, pathname, search } = new URL(to)
   const standIn = standIns[origin]
   return standIn === undefined ? to : `${standIn}${pathname}${search}`

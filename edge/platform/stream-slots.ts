@@ -15,9 +15,13 @@ const EXPIRY_MS = LIMITS.console_wait_ms + 5_000
  * `whose`: the link, session or principal; `approval`: the one that is shown, `null` for the whole
  * inbox.
  */
-export type Following = { readonly stream: string; readonly whose: string; readonly approval: string | null }
+export type InboxStream = {
+  readonly stream: string
+  readonly whose: string
+  readonly approval: string | null
+}
 
-export class Followers {
+export class StreamSlots {
   readonly #most: number
   readonly #streams = new Map<string, { readonly whose: string; readonly until: number }>()
 

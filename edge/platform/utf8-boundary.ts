@@ -4,7 +4,7 @@
  * The number of leading bytes that end with a complete UTF-8 character. Invalid bytes count as
  * complete.
  */
-export function wholeCharacters(bytes: Uint8Array): number {
+export function completeUtf8Length(bytes: Uint8Array): number {
   const { byteLength } = bytes
   for (let back = 1; back <= Math.min(3, byteLength); back++) {
     const byte = bytes[byteLength - back] ?? 0

@@ -1,11 +1,11 @@
 // Makes untrusted text safe to show to people: escapes confusable and invisible characters, and
 // shortens long texts. Pure.
 
-import { DECEIVING } from '../../shared/bytes/confusable-characters.ts'
+import { CONFUSABLE } from '../../shared/bytes/confusable-characters.ts'
 import { sha256 } from '../../shared/bytes/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
 
-const EACH_CONFUSABLE = new RegExp(DECEIVING, 'gu')
+const EACH_CONFUSABLE = new RegExp(CONFUSABLE, 'gu')
 
 /**
  * The lengths to which single texts are cut. The first one with which the whole value fits is used.
@@ -13,7 +13,7 @@ const EACH_CONFUSABLE = new RegExp(DECEIVING, 'gu')
 const LENGTHS = [2_000, 400, 80]
 
 /** The same JSON with every confusable character as a JSON escape. */
-export const unambiguous = (json: string): string =>
+export const escapeConfusablesInJson = (json: string): string =>
   json.replace(EACH_CONFUSABLE, (char) =>
     Array.from(
       { length: char.length },
@@ -22,35 +22,35 @@ export const unambiguous = (json: string): string =>
   )
 
 /** Replaces each confusable character by its code point, `\u{…}`. */
-export const written = (text: string): string =>
+export const escapeConfusables = (text: string): string =>
   text.replace(EACH_CONFUSABLE, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)
 
 /**
  * A value as JSON for people, without confusable characters. Shortened texts carry the digest of
  * the whole.
  */
-export function readable(value: unknown): string {
+export function readableJson(value: unknown): string {
   const indent = Array.isArray(value) ? undefined : 2
   const whole = JSON.stringify(value, null, indent)
   const texts = whole.length <= LIMITS.card_chars ? LENGTHS.slice(0, 1) : LENGTHS
   const fitting = texts
     .map((length) => JSON.stringify(shortenTexts(value, length), null, indent))
     .find(({ length }) => length <= LIMITS.card_chars)
-  return written(fitting ?? cut(whole, LIMITS.card_chars))
+  return escapeConfusables(fitting ?? shorten(whole, LIMITS.card_chars))
 }
 
 /**
  * A text quoted for a sentence of ours: in JSON quotes, with backticks escaped, as our sentences
  * use those.
  */
-export const quoted = (text: string): string => unticked(readable(text))
-export const unticked = (text: string): string => text.replaceAll('`', '\\u{60}')
+export const quoteReadable = (text: string): string => escapeBackticks(readableJson(text))
+export const escapeBackticks = (text: string): string => text.replaceAll('`', '\\u{60}')
 
 /**
  * Shortens a text, keeping head and tail, because the important part is often at the end.
  * Well-formed, because some receivers refuse half a surrogate pair.
  */
-export function cut(text: string, length: number): string {
+export function shorten(text: string, length: number): string {
   if (text.length <= length) return text
   const half = Math.floor(length / 2)
   const [head, tail] = [text.slice(0, half).toWellFormed(), text.slice(-half).toWellFormed()]
@@ -58,11 +58,11 @@ export function cut(text: string, length: number): string {
 }
 
 function shortenTexts(value: unknown, length: number): unknown {
-  if (typeof value === 'string') return cut(value, length)
+  if (typeof value === 'string') return shorten(value, length)
   if (Array.isArray(value)) return value.map((item) => shortenTexts(item, length))
   if (typeof value === 'object' && value !== null)
     return Object.fromEntries(
-      Object.entries(value).map(([name, item]) => [cut(name, length), shortenTexts(item, length)]),
+      Object.entries(value).map(([name, item]) => [shorten(name, length), shortenTexts(item, length)]),
     )
   return value
 }

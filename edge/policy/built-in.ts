@@ -27,7 +27,7 @@ export function withFloor(texts: PolicyTexts): Result<PolicyTexts> {
 }
 
 /** A tenant's set with the floor, compiled. */
-export function readyUnderFloor(texts: PolicyTexts): Result<PolicySet> {
+export function compileWithFloor(texts: PolicyTexts): Result<PolicySet> {
   const whole = withFloor(texts)
   return whole.ok ? compile(whole.value) : whole
 }
@@ -42,7 +42,7 @@ export const repairSet = (): PolicySet => compileBuiltIn({ repair })
 export const suspendedSet = (): PolicySet => compileBuiltIn({ suspended })
 
 function compileBuiltIn(texts: PolicyTexts): PolicySet {
-  const set = readyUnderFloor(texts)
+  const set = compileWithFloor(texts)
   if (!set.ok) throw new Error(`a built-in policy set does not compile: ${set.error.detail}`) // a bug
   return set.value
 }

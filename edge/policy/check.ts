@@ -14,7 +14,7 @@ import type { ToolSpec } from '../../shared/wire/tools.ts'
 import { actionGroups } from '../tools/capabilities.ts'
 import type { Schema } from '../tools/schema-rules.ts'
 import { argumentTypes } from './argument-typing.ts'
-import { readyUnderFloor, withFloor } from './built-in.ts'
+import { compileWithFloor, withFloor } from './built-in.ts'
 import type { Schema as CedarSchema, PolicyDiagnostic, PolicySet, PolicyTexts, Rule } from './engine.ts'
 import { compile, readSchema, validate } from './engine.ts'
 import type { ToolTypes } from './schema.ts'
@@ -109,7 +109,7 @@ export function checkToolChange(
   name: string,
   next: Registered | null,
 ): Result<true> {
-  const set = readyUnderFloor(texts)
+  const set = compileWithFloor(texts)
   if (!set.ok) return ok(true) // a set that does not compile is not active
   const present = tools.find((tool) => tool.name === name) ?? null
   const change = next === null ? `without \`${name}\`` : `with the new \`${name}\``

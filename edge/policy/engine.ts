@@ -360,7 +360,7 @@ export function readable(
  * Whether no human answer can change a denial: a forbid that does not read approvals determined it,
  * or no permit applies and none reads approvals.
  */
-export const standsRegardless = ({ set: { rules }, slice }: Matter, { policies, errors }: Verdict): boolean =>
+export const isFinalDenial = ({ set: { rules }, slice }: Matter, { policies, errors }: Verdict): boolean =>
   errors.length === 0 &&
   (policies.length === 0 ? !slice.yesPermits : policies.some((id) => rules.get(id)?.byApproval === false))
 

@@ -13,14 +13,14 @@ import type { Decision } from '../../shared/wire/calls.ts'
 import type { CaseResult, PolicyCase, SentCases } from '../../shared/wire/policy-cases.ts'
 import { toolOfCase } from '../../shared/wire/policy-cases.ts'
 import type { RunSpec } from '../../shared/wire/runs.ts'
-import type { Answered } from '../call/lifecycle.ts'
+import type { RecordedAnswer } from '../call/lifecycle.ts'
 import { step as lifecycle } from '../call/lifecycle.ts'
 import { budgetOf, type RunRow } from '../call/run.ts'
 import type { Counters } from '../call/usage.ts'
 import { NOTHING } from '../call/usage.ts'
-import { judgeAgain, prepare } from '../decision/proposal.ts'
-import type { AgentPrincipal, Loaded } from '../directory/directory.ts'
-import { including } from '../directory/directory.ts'
+import { judgeAgain, prepareProposal } from '../decision/proposal.ts'
+import type { AgentPrincipal, LoadedDirectory } from '../directory/directory.ts'
+import { withHypothetical } from '../directory/directory.ts'
 import type { PolicySet, PolicyTexts } from '../policy/engine.ts'
 import { checkSchema } from '../tools/schema-rules.ts'
 
@@ -28,13 +28,16 @@ type ActualResult = CaseResult['got']
 type Differing = CaseResult['differs'][number]
 
 /** The directory as if the file's tools, agents and operators were registered too. */
-export function aroundCases(directory: Loaded, { tools, agents, operators }: SentCases): Result<Loaded> {
+export function withCaseFixtures(
+  directory: LoadedDirectory,
+  { tools, agents, operators }: SentCases,
+): Result<LoadedDirectory> {
   const brought = Object.entries(tools).map(([name, tool]) => ({ name, spec: toolOfCase(tool) }))
   for (const { name, spec } of brought) {
     const schema = checkSchema(spec.input_schema)
     if (!schema.ok) return err({ ...schema.error, detail: `\`${name}\`: ${schema.error.detail}` })
   }
-  const around = including(directory, {
+  const around = withHypothetical(directory, {
     tools: brought.map(({ name, spec }) => ({ ...spec, name, version: 1, digest: digestOf(spec) })),
     agents: Object.entries(agents),
     operators: Object.entries(operators),
@@ -47,8 +50,8 @@ export function aroundCases(directory: Loaded, { tools, agents, operators }: Sen
 }
 
 /** A valid policy set and its warnings. */
-export type Checked = { readonly set: PolicySet; readonly warnings: readonly FieldError[] }
-type Check = (texts: PolicyTexts, around: Loaded) => Result<Checked>
+export type CheckedSet = { readonly set: PolicySet; readonly warnings: readonly FieldError[] }
+type Check = (texts: PolicyTexts, around: LoadedDirectory) => Result<CheckedSet>
 
 type Cases = Promise<Result<CaseResult[]>>
 
@@ -57,7 +60,7 @@ type Cases = Promise<Result<CaseResult[]>>
  * has changed.
  */
 export async function decideCases(
-  directory: Loaded,
+  directory: LoadedDirectory,
   texts: PolicyTexts,
   { sets, cases }: SentCases,
   check: Check,
@@ -72,7 +75,7 @@ export async function decideCases(
   }
   const until = Date.now() + LIMITS.policy_cases_ms
   const tooLong = (what: string) => err(failure('limit_reached', `${what} took too long; split the file`))
-  const under = new Map<string, Result<Loaded>>()
+  const under = new Map<string, Result<LoadedDirectory>>()
   for (const [change, each] of changed) {
     await scheduler.wait(0) // lets other requests run, and the clock advance
     if (Date.now() > until)
@@ -122,7 +125,7 @@ type Outcome = { readonly got: ActualResult; readonly agentText: string }
 
 /** Takes a call from its proposal through each approval, by the steps of real calls. */
 function outcomeOf(
-  directory: Loaded,
+  directory: LoadedDirectory,
   { request, approved_by, folder_met_secret: metSecret, used = {}, at = NOON }: PolicyCase,
 ): Outcome {
   const agent = directory.agents.get(request.agent)
@@ -139,12 +142,12 @@ function outcomeOf(
   const counted = { run, session: countersOf(used.session, run), agent: asked } // session and agent include the run
   const now = Date.parse(at)
   const row = { ...runOf(agent, request.run, run, now), folder: { worker: '', used: true, metSecret } }
-  const prepared = prepare(directory, row, request, { used: counted, shadowUsed: counted, now })
+  const prepared = prepareProposal(directory, row, request, { used: counted, shadowUsed: counted, now })
   if (prepared.kind !== 'new') return refusedOutcome(prepared.failure)
   const { proposal, ask } = prepared
   let { decision } = prepared
   let step = lifecycle(proposal, { kind: 'proposed', decision, ask }, now)
-  const answers: Answered[] = []
+  const answers: RecordedAnswer[] = []
   for (const by of approved_by) {
     const giver = directory.operators.get(by)
     if (giver === undefined)
@@ -152,7 +155,7 @@ function outcomeOf(
     if (!step.ok) return refusedOutcome(step.error)
     const record = { proposal, status: step.value.status }
     if (record.status.state !== 'awaiting_approval') return decidedOutcome(decision, proposal.plan, by)
-    const answer: Answered = {
+    const answer: RecordedAnswer = {
       by,
       since_ms: giver.since,
       decision: 'approve',

@@ -2,15 +2,15 @@
 // last days, lets each RunObject decide its own calls again, and sums up the results. Bounded in
 // number and time; reads no arguments or outputs, and changes nothing.
 
-import { split } from '../../shared/ids.ts'
+import { splitId } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Rehearsal } from '../../shared/routes/rehearsals.ts'
 import type { Env } from '../bindings.ts'
 import { logObject, runObject } from '../bindings.ts'
-import type { Loaded } from '../directory/directory.ts'
+import type { LoadedDirectory } from '../directory/directory.ts'
 import type { EndedAt } from '../log/log-object.ts'
 import { withDeadline } from '../platform/deadline.ts'
-import type { Outcome, RehearsedCall, Unrehearsable } from './past-call.ts'
+import type { RehearsalOutcome, RehearsedCall, Unrehearsable } from './past-call.ts'
 import { UNREHEARSABLE } from './past-call.ts'
 
 const DAY_MS = 24 * 3600_000
@@ -27,7 +27,7 @@ type RehearsalRequest = { version: number; days: number; limit: number }
 
 export async function rehearse(
   env: Env,
-  { tenant, policyVersion: against }: Loaded,
+  { tenant, policyVersion: against }: LoadedDirectory,
   { version, days, limit }: RehearsalRequest,
 ): Promise<Rehearsal> {
   const now = Date.now()
@@ -66,7 +66,7 @@ export async function rehearse(
 
 /** The entries before the first one that belongs to one run too many. */
 function withinRunLimit(runs: Set<string>, ends: readonly EndedAt[]): readonly EndedAt[] {
-  const beyond = ends.findIndex(({ call }) => runs.add(split(call).run).size > LIMITS.rehearsal_runs)
+  const beyond = ends.findIndex(({ call }) => runs.add(splitId(call).run).size > LIMITS.rehearsal_runs)
   return beyond < 0 ? ends : ends.slice(0, beyond)
 }
 
@@ -77,13 +77,13 @@ function withinRunLimit(runs: Set<string>, ends: readonly EndedAt[]): readonly E
 async function rehearseRuns(
   ends: readonly EndedAt[],
   until: number,
-  ask: (run: string, calls: number[]) => Promise<readonly Outcome[]>,
-): Promise<Map<string, Outcome>> {
-  const calls = ends.map(({ call }) => ({ call, ...split(call) }))
+  ask: (run: string, calls: number[]) => Promise<readonly RehearsalOutcome[]>,
+): Promise<Map<string, RehearsalOutcome>> {
+  const calls = ends.map(({ call }) => ({ call, ...splitId(call) }))
   const batches = [...Map.groupBy(calls, ({ run }) => run)].flatMap(([run, those]) =>
     chunks(those, LIMITS.rehearsal_calls_at_once).map((part) => ({ run, part })),
   )
-  const outcomes = new Map<string, Outcome>()
+  const outcomes = new Map<string, RehearsalOutcome>()
   const lane = async (): Promise<void> => {
     for (let batch = batches.shift(); batch !== undefined && Date.now() < until; batch = batches.shift()) {
       const { run, part } = batch
@@ -120,7 +120,7 @@ class Tally {
   readonly #not = new Map<Unrehearsable, number>()
   readonly #questions = { now: 0, to: 0 }
 
-  add({ call, agent, tool, at }: EndedAt, outcome: Outcome | undefined): void {
+  add({ call, agent, tool, at }: EndedAt, outcome: RehearsalOutcome | undefined): void {
     if (outcome === undefined) return // out of time
     this.lookedAt++
     this.oldest = Math.min(at, this.oldest ?? at)

@@ -4,11 +4,11 @@
 
 import type { RehearsedEffect } from '../../shared/routes/rehearsals.ts'
 import type { Decision } from '../../shared/wire/calls.ts'
-import { type Answered, type CallRecord, type Status, wasClaimed } from '../call/lifecycle.ts'
+import { type CallRecord, type RecordedAnswer, type Status, wasClaimed } from '../call/lifecycle.ts'
 import type { RunRecord } from '../call/run.ts'
 import type { Used } from '../call/usage.ts'
 import { decide, decideAgain } from '../decision/decide.ts'
-import type { AgentPrincipal, Loaded, LoadedTool } from '../directory/directory.ts'
+import type { AgentPrincipal, LoadedDirectory, LoadedTool } from '../directory/directory.ts'
 import { isRead } from '../policy/attribute-reads.ts'
 
 /** Why a call can't be decided again. */
@@ -32,10 +32,10 @@ export type RehearsedCall = {
   policies: string[]
   reason: string
 }
-export type Outcome = RehearsedCall | { n: number; not: Unrehearsable }
+export type RehearsalOutcome = RehearsedCall | { n: number; not: Unrehearsable }
 
 /** A call as it was when decided. `used`: the usage on record, or counted again from the run. */
-export type Then = {
+export type PastCall = {
   run: RunRecord
   call: CallRecord
   agent: AgentPrincipal
@@ -43,7 +43,11 @@ export type Then = {
   used: Used | Unrehearsable
 }
 
-export function rehearseCall(inForce: Loaded, candidate: Loaded, then: Then): Outcome {
+export function rehearseCall(
+  inForce: LoadedDirectory,
+  candidate: LoadedDirectory,
+  then: PastCall,
+): RehearsalOutcome {
   const { proposal, status } = then.call
   const { n } = proposal
   if (status.decision.code === 'budget_spent') return { n, not: 'run_budget' }
@@ -75,7 +79,7 @@ function recordedEffect(status: Status): RehearsedEffect {
  */
 const INCONCLUSIVE_STATES: ReadonlySet<string> = new Set(['rejected', 'cancelled', 'denied'])
 
-const approvalsOf = (status: Status): readonly Answered[] =>
+const approvalsOf = (status: Status): readonly RecordedAnswer[] =>
   status.approval === null || (INCONCLUSIVE_STATES.has(status.state) && !wasClaimed(status))
     ? []
     : status.approval.answers.filter(({ decision }) => decision === 'approve')
@@ -83,8 +87,8 @@ const approvalsOf = (status: Status): readonly Answered[] =>
 type EffectUnderSet = { effect: RehearsedEffect; decision: Decision } | { not: Unrehearsable }
 
 function effectUnder(
-  directory: Loaded,
-  { run, call: { proposal, status }, agent, tool, used }: Then,
+  directory: LoadedDirectory,
+  { run, call: { proposal, status }, agent, tool, used }: PastCall,
 ): EffectUnderSet {
   const counted = usageReadBy(directory, used)
   if (typeof counted === 'string') return { not: counted }
@@ -114,7 +118,7 @@ function effectUnder(
 }
 
 /** The usage, or null if the set does not read it; a reason if it reads usage that is not known. */
-function usageReadBy({ policies }: Loaded, used: Then['used']): Used | null | Unrehearsable {
+function usageReadBy({ policies }: LoadedDirectory, used: PastCall['used']): Used | null | Unrehearsable {
   const { context } = policies.reads
   if (!isRead(context, ['budget'])) return null
   if (typeof used === 'string') return used

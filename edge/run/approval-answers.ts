@@ -8,17 +8,17 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Answer, Approval } from '../../shared/wire/approvals.ts'
 import type { Decision } from '../../shared/wire/calls.ts'
-import { assuranceOf, SUREST_WAY } from '../approvals/assurance.ts'
+import { assuranceOf, STRONGEST_CHANNEL } from '../approvals/assurance.ts'
 import { isRevoked } from '../approvals/link.ts'
 import { mayStand } from '../approvals/standing.ts'
-import type { Answered, CallRecord, Event } from '../call/lifecycle.ts'
+import type { CallRecord, Event, RecordedAnswer } from '../call/lifecycle.ts'
 import { withAnswer } from '../call/lifecycle.ts'
 import type { RunRow } from '../call/run.ts'
 import { judgeAgain } from '../decision/proposal.ts'
 import { type Revision, revise } from '../decision/revision.ts'
 import type { Snapshot } from '../decision/snapshot.ts'
-import type { Loaded } from '../directory/directory.ts'
-import { written } from '../platform/visible-text.ts'
+import type { LoadedDirectory } from '../directory/directory.ts'
+import { escapeConfusables } from '../platform/visible-text.ts'
 import type { RunContext } from './context.ts'
 import type { UsageReservation } from './usage-ledger.ts'
 import { approvalView } from './views.ts'
@@ -29,7 +29,7 @@ export type Responder = { readonly by: string; readonly channel: string }
 /** A stored call with an approval, and the facts to decide it again. */
 export type Question = {
   readonly run: RunContext
-  readonly directory: Loaded
+  readonly directory: LoadedDirectory
   readonly row: RunRow
   readonly record: CallRecord
   readonly approval: Approval
@@ -69,7 +69,7 @@ export function findApproval(
 }
 
 /** An approval by this operator of this call only. */
-export const yesOf = ({ by, channel }: Responder, since_ms: number): Answered => ({
+export const yesOf = ({ by, channel }: Responder, since_ms: number): RecordedAnswer => ({
   by,
   since_ms,
   decision: 'approve',
@@ -84,13 +84,13 @@ export const yesOf = ({ by, channel }: Responder, since_ms: number): Answered =>
  * masked here.
  */
 export function answeredBy(
-  directory: Loaded,
+  directory: LoadedDirectory,
   responder: Responder,
   since_ms: number,
   answer: Answer,
-): Answered {
+): RecordedAnswer {
   const { decision, scope, ttl_s } = answer
-  const reason = written(String(directory.redaction.of(answer.reason)))
+  const reason = escapeConfusables(String(directory.redaction.of(answer.reason)))
   return { ...yesOf(responder, since_ms), decision, scope, reason, ...(ttl_s === undefined ? {} : { ttl_s }) }
 }
 
@@ -98,7 +98,7 @@ export function answeredBy(
  * The checks of an answer, in order. If the call waits for no answer, the lifecycle refuses the
  * event.
  */
-export function judgeAnswer(question: Question, given: Answered, answer: Answer): Result<AnswerEvent> {
+export function judgeAnswer(question: Question, given: RecordedAnswer, answer: Answer): Result<AnswerEvent> {
   const { status } = question.record
   if (status.state !== 'awaiting_approval')
     return ok({ event: { kind: 'answered', answer: given, decision: status.decision }, snapshot: null })
@@ -109,7 +109,11 @@ export function judgeAnswer(question: Question, given: Answered, answer: Answer)
     : judgeEdit(question, given, answer, answer.arguments)
 }
 
-function refusalOf({ record, approval }: Question, given: Answered, answer: Answer): Failure | undefined {
+function refusalOf(
+  { record, approval }: Question,
+  given: RecordedAnswer,
+  answer: Answer,
+): Failure | undefined {
   const { plan } = record.proposal
   if (given.scope !== 'once' && plan !== null && !mayStand(plan)) return STANDS_FOR_NONE
   if (given.channel === 'link' && isRevoked(approval, given.by)) return REVOKED
@@ -122,14 +126,14 @@ function refusalOf({ record, approval }: Question, given: Answered, answer: Answ
  */
 function meansThisCall(
   { proposal, status }: CallRecord,
-  { decision }: Answered,
+  { decision }: RecordedAnswer,
   { digest }: Answer,
 ): boolean {
   const isEdited = (status.approval?.edits ?? []).length > 0
   return digest === undefined ? decision === 'deny' || !isEdited : digest === proposal.digest
 }
 
-function judgeYesOrNo(question: Question, given: Answered): Result<AnswerEvent> {
+function judgeYesOrNo(question: Question, given: RecordedAnswer): Result<AnswerEvent> {
   const { decision, snapshot } = decideWith(question, given)
   const refusal =
     given.decision === 'approve' && decision.effect === 'deny' ? otherYesOf(question, given) : undefined
@@ -139,7 +143,7 @@ function judgeYesOrNo(question: Question, given: Answered): Result<AnswerEvent> 
 }
 
 /** The current policy's decision with this answer and the earlier ones. */
-function decideWith({ run, directory, row, record, reservation }: Question, answer: Answered) {
+function decideWith({ run, directory, row, record, reservation }: Question, answer: RecordedAnswer) {
   const answers = withAnswer(record.status.approval?.answers ?? [], answer)
   return judgeAgain(
     directory,
@@ -154,12 +158,12 @@ function decideWith({ run, directory, row, record, reservation }: Question, answ
  * another approval of the same operator, for this call only or from the console, this one is
  * refused instead, and the refusal says which one to give.
  */
-function otherYesOf(question: Question, given: Answered): Failure | undefined {
-  const isTaken = (answer: Answered): boolean => decideWith(question, answer).decision.effect !== 'deny'
-  const once: Answered = { ...given, scope: 'once' }
+function otherYesOf(question: Question, given: RecordedAnswer): Failure | undefined {
+  const isTaken = (answer: RecordedAnswer): boolean => decideWith(question, answer).decision.effect !== 'deny'
+  const once: RecordedAnswer = { ...given, scope: 'once' }
   if (given.scope !== 'once' && isTaken(once)) return ONCE_ONLY
-  if (assuranceOf(given.channel) === assuranceOf(SUREST_WAY)) return undefined
-  const surer: Answered = { ...given, channel: SUREST_WAY }
+  if (assuranceOf(given.channel) === assuranceOf(STRONGEST_CHANNEL)) return undefined
+  const surer: RecordedAnswer = { ...given, channel: STRONGEST_CHANNEL }
   return isTaken(surer) || isTaken({ ...surer, scope: 'once' }) ? SURER_ONLY : undefined
 }
 
@@ -171,7 +175,7 @@ type Arguments = Record<string, unknown>
  */
 function judgeEdit(
   question: Question,
-  given: Answered,
+  given: RecordedAnswer,
   answer: Answer,
   args: Arguments,
 ): Result<AnswerEvent> {
@@ -188,7 +192,7 @@ function judgeEdit(
 /** The call with changed arguments, and its decision with this answer. */
 export function reviseCall(
   { run, directory, row, record, reservation }: Question,
-  given: Answered,
+  given: RecordedAnswer,
   args: Arguments,
 ): Result<{ revision: Revision; permitted: Decision }> {
   const before = run.usage.decisionFacts(directory, row, record, [], reservation)

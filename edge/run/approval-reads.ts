@@ -6,7 +6,7 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Approval, Editable } from '../../shared/wire/approvals.ts'
 import { editable, type Preview, wholeChangesOf } from '../approvals/argument-edits.ts'
-import { onYesOf, type Unfolded, unfolded } from '../approvals/card.ts'
+import { type FullText, fullTexts, onYesOf } from '../approvals/card.ts'
 import { refusalToAnswer, withAnswer } from '../call/lifecycle.ts'
 import { stillCounts } from '../decision/decide.ts'
 import { byHumans, judgeAgain } from '../decision/proposal.ts'
@@ -47,12 +47,12 @@ export async function viewApprovalFor(
 }
 
 /** The full texts of everything that the card of an approval shortens. */
-export async function readFullTexts(run: RunContext, n: number): Promise<Result<Unfolded[]>> {
+export async function readFullTexts(run: RunContext, n: number): Promise<Result<FullText[]>> {
   const found = findApproval(run, n)
   if (!found.ok) return found
   const { row, record, approval } = found.value
   const { redaction } = await directoryOf(run.env, row.record.tenant)
-  return ok(unfolded(approval.prompt, record.proposal.args, record.proposal.plan, redaction))
+  return ok(fullTexts(approval.prompt, record.proposal.args, record.proposal.plan, redaction))
 }
 
 /** The arguments as an operator edits them, with secrets hidden. */
@@ -97,7 +97,7 @@ export async function previewEdit(
   } as const
   const whole = {
     changes: wholeChangesOf(record.proposal.args, proposal.args, redaction),
-    texts: unfolded(prompt, proposal.args, proposal.plan, redaction),
+    texts: fullTexts(prompt, proposal.args, proposal.plan, redaction),
   }
   return ok({ preview, whole })
 }

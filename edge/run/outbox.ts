@@ -5,14 +5,14 @@
 
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
 import { type Failure, failure } from '../../shared/failures.ts'
-import { callId, split } from '../../shared/ids.ts'
+import { callId, splitId } from '../../shared/ids.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import type { Env } from '../bindings.ts'
 import { channelObject, logObject, poolObject, tenantObject } from '../bindings.ts'
 import type { CallRecord, Proposal } from '../call/lifecycle.ts'
 import type { RunRecord, RunRow } from '../call/run.ts'
 import { holderOf } from '../call/shared-folder.ts'
-import { type Loaded, takeCall } from '../directory/directory.ts'
+import { type LoadedDirectory, takeCall } from '../directory/directory.ts'
 import type { Leaf } from '../log/log-object.ts'
 import type { RunContext } from './context.ts'
 import { PAGE, type RunStore } from './store.ts'
@@ -46,7 +46,7 @@ export type Room = { readonly full: boolean; readonly counted: Result<true> }
  */
 export async function roomFor(
   env: Env,
-  { agents }: Loaded,
+  { agents }: LoadedDirectory,
   run: RunRecord,
   repeated: boolean,
 ): Promise<Room> {
@@ -167,7 +167,8 @@ function leafOf(
   { agent }: RunRecord,
   { seq, call, hash, body, at_ms }: JournalEntry,
 ): Leaf | undefined {
-  const ended = call === null || body['attestation'] === undefined ? undefined : run.store.call(split(call).n)
+  const ended =
+    call === null || body['attestation'] === undefined ? undefined : run.store.call(splitId(call).n)
   if (call === null || ended === undefined) return undefined
   const { proposal, status } = ended
   return {

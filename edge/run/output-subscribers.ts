@@ -9,11 +9,11 @@ import { err, ok } from '../../shared/result.ts'
 import type { LiveEnd, LiveState } from '../../shared/wire/output-events.ts'
 import type { CallRecord } from '../call/lifecycle.ts'
 import { hasEnded } from '../call/lifecycle.ts'
-import { Followers } from '../platform/stream-slots.ts'
-import { wholeCharacters } from '../platform/utf8-boundary.ts'
+import { StreamSlots } from '../platform/stream-slots.ts'
+import { completeUtf8Length } from '../platform/utf8-boundary.ts'
 import { Waiters } from '../platform/waiters.ts'
 import type { RunStore } from './store.ts'
-import { endOf } from './views.ts'
+import { liveEndOf } from './views.ts'
 
 export type Stream = 'stdout' | 'stderr'
 const STREAMS: readonly Stream[] = ['stdout', 'stderr']
@@ -24,8 +24,8 @@ export type StreamPosition = { attempt: number; stdout: number; stderr: number; 
 export type Subscriber = { id: string; owner: string }
 export type OutputPiece = { stream: Stream; offset: number; bytes: Uint8Array }
 /** The output after a position, in the order of delivery; empty if nothing happened in time. */
-export type News = {
-  heard: StreamPosition
+export type OutputUpdate = {
+  position: StreamPosition
   changed: boolean
   pieces: OutputPiece[]
   end: LiveEnd | null
@@ -36,7 +36,7 @@ const NO_CALL = failure('not_found', 'no such call')
 export class OutputSubscribers {
   readonly #store: Pick<RunStore, 'outputFrom'>
   readonly #waiters = new Waiters<number>()
-  readonly #slots = new Followers(LIMITS.streams_run)
+  readonly #slots = new StreamSlots(LIMITS.streams_run)
 
   constructor(store: Pick<RunStore, 'outputFrom'>) {
     this.#store = store
@@ -61,7 +61,7 @@ export class OutputSubscribers {
     subscriber: Subscriber | null,
     position: StreamPosition,
     ms: number,
-  ): Promise<Result<News>> {
+  ): Promise<Result<OutputUpdate>> {
     const record = readCall()
     if (record === undefined) return err(NO_CALL)
     const slot =
@@ -73,7 +73,7 @@ export class OutputSubscribers {
     return ok(this.#updateAfter(readCall() ?? record, position))
   }
 
-  #updateAfter(record: CallRecord, before: StreamPosition): News {
+  #updateAfter(record: CallRecord, before: StreamPosition): OutputUpdate {
     const { proposal, status } = record
     const state = stateOf(record)
     const from = before.attempt === state.attempt ? before : { stdout: 0, stderr: 0 }
@@ -88,7 +88,7 @@ export class OutputSubscribers {
     }
     for (const { stream, offset, bytes } of pieces) position[stream] = offset + bytes.byteLength
     const changed = JSON.stringify(before.state) !== JSON.stringify(state) // `stateOf` made both
-    return { heard: position, changed, pieces, end: pieces.length === 0 ? endOf(record) : null }
+    return { position: position, changed, pieces, end: pieces.length === 0 ? liveEndOf(record) : null }
   }
 
   /** Holds back an incomplete UTF-8 sequence until the rest arrives or the stream ends. */
@@ -97,7 +97,7 @@ export class OutputSubscribers {
     const cut =
       hasEnded && bytes.byteLength < LIMITS.output_piece_bytes
         ? bytes
-        : bytes.subarray(0, wholeCharacters(bytes))
+        : bytes.subarray(0, completeUtf8Length(bytes))
     return cut.byteLength === 0 ? [] : [{ stream, offset, bytes: cut }]
   }
 }

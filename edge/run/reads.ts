@@ -13,10 +13,10 @@ import { identityOf } from '../bindings.ts'
 import type { CallRecord } from '../call/lifecycle.ts'
 import { hasEnded } from '../call/lifecycle.ts'
 import type { RunRow } from '../call/run.ts'
-import { decideAnew, digestInput } from '../decision/proposal.ts'
+import { digestInput, dryRunAgain } from '../decision/proposal.ts'
 import { directoryOf } from '../directory/directory.ts'
 import type { RunContext } from './context.ts'
-import { callView, filesOf, runView } from './views.ts'
+import { callFilesOf, callView, runView } from './views.ts'
 
 const NO_RUN = failure('not_found', 'no such run')
 const NO_CALL = failure('not_found', 'no such call')
@@ -98,7 +98,7 @@ export function readFile(
   digest: string,
 ): Result<{ path: string; bytes: Uint8Array }> {
   const record = readableCall(run, agent, n)
-  const named = record === undefined ? undefined : filesOf(record).find(({ sha256 }) => sha256 === digest)
+  const named = record === undefined ? undefined : callFilesOf(record).find(({ sha256 }) => sha256 === digest)
   if (named === undefined) return err(NO_FILE)
   const bytes = run.store.files.whole(digest)
   return bytes === undefined ? err(NO_BYTES) : ok({ path: named.path, bytes })
@@ -111,5 +111,5 @@ export async function explainCall(run: RunContext, agent: string | null, n: numb
   const directory = await directoryOf(run.env, run.row.record.tenant)
   const answers = record.status.approval?.answers ?? []
   const facts = run.usage.decisionFacts(directory, run.row, record, answers, null)
-  return decideAnew(directory, run.row, record, facts, agent === null ? 'operator' : 'agent')
+  return dryRunAgain(directory, run.row, record, facts, agent === null ? 'operator' : 'agent')
 }

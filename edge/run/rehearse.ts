@@ -8,12 +8,12 @@ import { tenantObject } from '../bindings.ts'
 import type { CallRecord } from '../call/lifecycle.ts'
 import type { RunRow } from '../call/run.ts'
 import { usedBefore } from '../call/usage.ts'
-import type { Loaded, LoadedTool } from '../directory/directory.ts'
-import { directoryOf, loadTool, withSupposedSecrets } from '../directory/directory.ts'
-import { inTurns } from '../platform/deadline.ts'
+import type { LoadedDirectory, LoadedTool } from '../directory/directory.ts'
+import { directoryOf, loadTool, withHypotheticalSecrets } from '../directory/directory.ts'
+import { inBatches } from '../platform/deadline.ts'
 import { isRead } from '../policy/attribute-reads.ts'
 import { candidateOf } from '../rehearsal/candidate.ts'
-import type { Outcome, Then } from '../rehearsal/past-call.ts'
+import type { PastCall, RehearsalOutcome } from '../rehearsal/past-call.ts'
 import { rehearseCall } from '../rehearsal/past-call.ts'
 import type { RunStore } from './store.ts'
 
@@ -28,8 +28,8 @@ export async function rehearseRun(
   store: Pick<RunStore, 'call' | 'everyCall'>,
   row: RunRow,
   script: Script,
-): Promise<Result<Outcome[]>> {
-  const directory = withSupposedSecrets(await directoryOf(env, row.record.tenant))
+): Promise<Result<RehearsalOutcome[]>> {
+  const directory = withHypotheticalSecrets(await directoryOf(env, row.record.tenant))
   const inForce = await candidateOf(env, directory, script.against)
   if (!inForce.ok) return inForce
   const candidate = await candidateOf(env, directory, script.version)
@@ -38,7 +38,7 @@ export async function rehearseRun(
   const tools = await toolsThen(env, directory, calls)
   const agent = directory.agents.get(row.record.agent)
   const used = counting(row, store, [inForce.value, candidate.value])
-  const outcomes = await inTurns(calls, script.until, (call): Outcome => {
+  const outcomes = await inBatches(calls, script.until, (call): RehearsalOutcome => {
     const { n, tool: ref } = call.proposal
     const tool = tools.get(ref.digest)
     if (agent === undefined) return { n, not: 'agent' }
@@ -57,7 +57,7 @@ export async function rehearseRun(
 /** By digest, as each call was proposed with it. */
 async function toolsThen(
   env: Env,
-  directory: Loaded,
+  directory: LoadedDirectory,
   calls: readonly CallRecord[],
 ): Promise<Map<string, LoadedTool>> {
   const refs = new Map(calls.map(({ proposal: { tool } }) => [tool.digest, tool]))
@@ -75,8 +75,8 @@ async function toolsThen(
 function counting(
   row: RunRow,
   store: Pick<RunStore, 'everyCall'>,
-  sets: readonly Loaded[],
-): (call: CallRecord) => Then['used'] {
+  sets: readonly LoadedDirectory[],
+): (call: CallRecord) => PastCall['used'] {
   const reads = sets.some(({ policies }) => isRead(policies.reads.context, ['budget']))
   let calls: CallRecord[] | undefined
   return ({ proposal }) => {

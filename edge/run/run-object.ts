@@ -8,7 +8,7 @@ import type { Envelope } from '../../shared/evidence/dsse.ts'
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
 import type { PolicySnapshot } from '../../shared/evidence/policy-snapshot.ts'
 import type { CallState } from '../../shared/evidence/statement.ts'
-import type { Means } from '../../shared/evidence/worker-proof.ts'
+import type { WorkerResources } from '../../shared/evidence/worker-proof.ts'
 import { failure } from '../../shared/failures.ts'
 import type { HeldFile } from '../../shared/plan/call-files.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
@@ -17,14 +17,14 @@ import type { Call, DryRun } from '../../shared/wire/calls.ts'
 import type { Run } from '../../shared/wire/runs.ts'
 import type { Claim, Settlement } from '../../shared/wire/workers.ts'
 import type { Preview } from '../approvals/argument-edits.ts'
-import type { Unfolded } from '../approvals/card.ts'
+import type { FullText } from '../approvals/card.ts'
 import type { Env } from '../bindings.ts'
 import type { Canceller } from '../call/lifecycle.ts'
 import type { RunRecord } from '../call/run.ts'
 import type { WorkerKey } from '../call/settlement.ts'
 import { isDeleted } from '../directory/directory.ts'
 import { eraseObject } from '../platform/database.ts'
-import type { Outcome } from '../rehearsal/past-call.ts'
+import type { RehearsalOutcome } from '../rehearsal/past-call.ts'
 import type { Responder } from './approval-answers.ts'
 import * as approvals from './approval-reads.ts'
 import { answerApproval, revokeLinks } from './commands/answer.ts'
@@ -35,7 +35,7 @@ import { isSameRun, type ProposalInput, proposeCall } from './commands/propose.t
 import { settleForWorker } from './commands/settle.ts'
 import { RunContext } from './context.ts'
 import type { StoredFile } from './file-uploads.ts'
-import type { News, StreamPosition, Subscriber } from './output-subscribers.ts'
+import type { OutputUpdate, StreamPosition, Subscriber } from './output-subscribers.ts'
 import * as reads from './reads.ts'
 import { rehearseRun, type Script } from './rehearse.ts'
 import { runView } from './views.ts'
@@ -118,7 +118,7 @@ export class RunObject extends DurableObject<Env> {
     agent: string | null,
     n: number,
     ...subscription: [Subscriber | null, StreamPosition, number]
-  ): Promise<Result<News>> {
+  ): Promise<Result<OutputUpdate>> {
     return this.#run.output.next(() => reads.readableCall(this.#run, agent, n), ...subscription)
   }
 
@@ -134,7 +134,7 @@ export class RunObject extends DurableObject<Env> {
       : approvals.viewApprovalFor(this.#run, n, reader)
   }
 
-  async unfolded(n: number): Promise<Result<Unfolded[]>> {
+  async unfolded(n: number): Promise<Result<FullText[]>> {
     return approvals.readFullTexts(this.#run, n)
   }
 
@@ -173,7 +173,7 @@ export class RunObject extends DurableObject<Env> {
 
   // ── Workers ──
 
-  async claim(n: number, worker: Claimant, reported: Means): Promise<Result<Claim>> {
+  async claim(n: number, worker: Claimant, reported: WorkerResources): Promise<Result<Claim>> {
     return claimForWorker(this.#run, n, worker, reported)
   }
 
@@ -214,7 +214,7 @@ export class RunObject extends DurableObject<Env> {
   }
 
   /** What another policy set would have decided of these calls. It changes nothing. */
-  async rehearse(script: Script): Promise<Result<Outcome[]>> {
+  async rehearse(script: Script): Promise<Result<RehearsalOutcome[]>> {
     const { row, store } = this.#run
     return row === undefined ? err(NO_RUN) : rehearseRun(this.env, store, row, script)
   }

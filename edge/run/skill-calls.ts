@@ -20,23 +20,28 @@ import type { Connection, Outcome, Plan, SkillPlan, StreamSummary } from '../../
 import type { Result } from '../../shared/result.ts'
 import { err } from '../../shared/result.ts'
 import type { Env } from '../bindings.ts'
-import { channelObject, identityOf, outsideOf, skillObject } from '../bindings.ts'
+import { channelObject, identityOf, outboundNetwork, skillObject } from '../bindings.ts'
 import type { CallRecord } from '../call/lifecycle.ts'
 import type { RunRow } from '../call/run.ts'
 import { directoryOf } from '../directory/directory.ts'
 import { KnownValues } from '../secrets/known-values.ts'
-import type { Caller } from '../skills/execution/concurrency-slots.ts'
-import type { Turn } from '../skills/execution/cpu-turns.ts'
-import { HostSide } from '../skills/execution/host.ts'
-import type { Kept } from '../skills/execution/host-storage.ts'
-import { endedAnyway, promised, told } from '../skills/execution/output-check.ts'
-import { disabled, type Performed, perform, unseen } from '../skills/execution/run-call.ts'
-import { placesOfSkills, turnsOfSkills } from '../skills/execution/scheduler.ts'
+import type { SlotCaller } from '../skills/execution/concurrency-slots.ts'
+import type { CpuTurn } from '../skills/execution/cpu-turns.ts'
+import { SkillHost } from '../skills/execution/host.ts'
+import type { HostServices } from '../skills/execution/host-storage.ts'
+import { asInfraFailure, checkOutput, cleanDetail } from '../skills/execution/output-check.ts'
+import {
+  type ExecutionResult,
+  emptyResult,
+  executeCall,
+  skillDisabled,
+} from '../skills/execution/run-call.ts'
+import { skillSlots, skillTurns } from '../skills/execution/scheduler.ts'
 import { claimForSkill, type SkillClaim } from './commands/claim.ts'
 import { attest, heldBy } from './commands/settle.ts'
 import type { RunContext } from './context.ts'
 
-type Execution = Performed & { readonly connections: readonly Connection[] }
+type Execution = ExecutionResult & { readonly connections: readonly Connection[] }
 
 /** The longest time that a call holds its slot, from claim to settlement. */
 const SLOT_MS = MAX_SKILL_LIMITS.timeout_ms + LIMITS.settle_grace_ms
@@ -45,14 +50,13 @@ const NO_CALL = failure('stale_fence', 'no such call')
 
 /** Whether one more call with this plan may wait for a slot. */
 export const hasRoomForSkill = (row: RunRow, plan: Plan | null): boolean =>
-  plan?.tier !== 'A' || !placesOfSkills.full(slotOwnerOf(row, plan))
+  plan?.tier !== 'A' || !skillSlots.isFull(slotOwnerOf(row, plan))
 
 /** The levels among which slots are shared fairly. */
-const slotOwnerOf = ({ record: { tenant, agent } }: RunRow, { executor: { skill } }: SkillPlan): Caller => [
-  tenant,
-  `agent ${agent}`,
-  skill,
-]
+const slotOwnerOf = (
+  { record: { tenant, agent } }: RunRow,
+  { executor: { skill } }: SkillPlan,
+): SlotCaller => [tenant, `agent ${agent}`, skill]
 
 export class SkillCalls {
   readonly #running = new Map<number, AbortController>()
@@ -72,7 +76,7 @@ export class SkillCalls {
     const stopping = new AbortController()
     this.#running.set(n, stopping)
     try {
-      await placesOfSkills.takeOrLeave(slotOwnerOf(run.row, plan), SLOT_MS, () =>
+      await skillSlots.takeUnlessFull(slotOwnerOf(run.row, plan), SLOT_MS, () =>
         carryOut(run, n, stopping.signal),
       )
     } finally {
@@ -85,22 +89,22 @@ async function carryOut(run: RunContext, n: number, signal: AbortSignal): Promis
   const claimed = await claimForSkill(run, n)
   if (!claimed.ok) return
   const claim = claimed.value
-  const inTurn = turnsOfSkills.takeWithin(endOf(claim) - Date.now(), (turn) =>
+  const inTurn = skillTurns.takeWithin(endOf(claim) - Date.now(), (turn) =>
     executeInTurn(run.env, claim, turn, signal),
   )
-  const execution = await endedAnyway<Execution | undefined>(inTurn, notStarted)
+  const execution = await asInfraFailure<Execution | undefined>(inTurn, notStarted)
   await settle(run, claim, execution ?? notStarted({ kind: signal.aborted ? 'cancelled' : 'timeout' }))
 }
 
 const endOf = ({ grant, plan }: SkillClaim): number => grant.issued_at_ms + plan.limits.timeout_ms
 
-const notStarted = (outcome: Outcome): Execution => ({ ...unseen(outcome), connections: [] })
+const notStarted = (outcome: Outcome): Execution => ({ ...emptyResult(outcome), connections: [] })
 
 /** The call may have waited for long: a skill that was disabled in the meantime does not start. */
 async function executeInTurn(
   env: Env,
   claim: SkillClaim,
-  turn: Turn,
+  turn: CpuTurn,
   signal: AbortSignal,
 ): Promise<Execution> {
   if (signal.aborted) return notStarted({ kind: 'cancelled' })
@@ -112,28 +116,35 @@ async function executeInTurn(
       detail: 'the edge could not check whether the skill is still enabled',
     }) // L6
   if (directory.skills.get(skill)?.digest !== digest)
-    return notStarted(disabled(claim.plan, 'before its turn came'))
+    return notStarted(skillDisabled(claim.plan, 'before its turn came'))
   return execute(env, claim, turn, signal)
 }
 
-async function execute(env: Env, claim: SkillClaim, turn: Turn, signal: AbortSignal): Promise<Execution> {
+async function execute(env: Env, claim: SkillClaim, turn: CpuTurn, signal: AbortSignal): Promise<Execution> {
   const { plan, args, grant, skill, secrets } = claim
-  const host = new HostSide({
+  const host = new SkillHost({
     plan,
     secrets,
-    ...outsideOf(env),
+    ...outboundNetwork(env),
     turn,
-    kept: storageOf(env, grant.facts, plan),
+    services: storageOf(env, grant.facts, plan),
   })
   const input = { input: canonical(args), now: grant.issued_at_ms, ends: endOf(claim), signal }
-  const { outcome, stdout, stderr, used } = await perform(env, grant.facts.tenant, skill, plan, input, host)
+  const { outcome, stdout, stderr, used } = await executeCall(
+    env,
+    grant.facts.tenant,
+    skill,
+    plan,
+    input,
+    host,
+  )
   // V01: mask everything that the skill can choose before truncating it: a part of a secret is
   // secret too.
   const known = new KnownValues(Object.values(secrets))
   const mask = (text: string): string => String(known.hiddenIn(text, () => '«secret»'))
   const output = Buffer.from(mask(stdout.toString()))
   return {
-    outcome: told(promised(outcome, plan, output), mask), // checks the schema on the masked output, because only that is stored
+    outcome: cleanDetail(checkOutput(outcome, plan, output), mask), // checks the schema on the masked output, because only that is stored
     stdout: output,
     stderr: Buffer.from(mask(stderr.toString()).slice(0, LIMITS.skill_log_chars)),
     used: { ...used, host_calls: { ...used.host_calls, ...host.calls } },
@@ -142,7 +153,11 @@ async function execute(env: Env, claim: SkillClaim, turn: Turn, signal: AbortSig
 }
 
 /** The skill's storage in this tenant, and its notices, both on behalf of this call. */
-function storageOf(env: Env, { tenant, agent, run, call }: Grant['facts'], { executor }: SkillPlan): Kept {
+function storageOf(
+  env: Env,
+  { tenant, agent, run, call }: Grant['facts'],
+  { executor }: SkillPlan,
+): HostServices {
   const { skill, version, tool } = executor
   const from = { skill, version, tool, agent, run, call }
   return {

@@ -6,16 +6,16 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import { keyOf, mayStand, standingOf } from '../approvals/standing.ts'
 import { type Env, sessionObject } from '../bindings.ts'
-import type { Answered, CallRecord } from '../call/lifecycle.ts'
+import type { CallRecord, RecordedAnswer } from '../call/lifecycle.ts'
 import type { RunRecord, RunRow } from '../call/run.ts'
 import type { Used } from '../call/usage.ts'
 import { stillCounts } from '../decision/decide.ts'
 import type { NewCall } from '../decision/proposal.ts'
 import { judgeAgain } from '../decision/proposal.ts'
-import type { Loaded } from '../directory/directory.ts'
+import type { LoadedDirectory } from '../directory/directory.ts'
 
 /** The standing answers found under the key of a call. */
-export type StandingAnswers = { readonly key: string; readonly answers: readonly Answered[] }
+export type StandingAnswers = { readonly key: string; readonly answers: readonly RecordedAnswer[] }
 
 const SESSION_UNREACHABLE = failure('unavailable', 'the session could not be reached')
 
@@ -32,7 +32,7 @@ export function standingKey(run: RunRecord, { proposal, decision, ask }: NewCall
 /** An unreachable session counts as having no answers, so people are asked (L6). */
 export async function findStandingAnswers(env: Env, run: RunRecord, key: string): Promise<StandingAnswers> {
   const answers = await sessionObject(env, run)
-    .said(key, run.id)
+    .standingAnswers(key, run.id)
     .catch(() => [])
   return { key, answers }
 }
@@ -42,11 +42,11 @@ export async function findStandingAnswers(env: Env, run: RunRecord, key: string)
  * count. An approval that policy does not accept as standing is ignored, and people are asked.
  */
 export function applyStandingAnswers(
-  directory: Loaded,
+  directory: LoadedDirectory,
   row: RunRow,
   call: NewCall,
   used: Used | 'uncounted' | null,
-  found: readonly Answered[],
+  found: readonly RecordedAnswer[],
   withdrawn: ReadonlySet<string>,
 ): NewCall {
   const { proposal, decision, ask } = call
@@ -79,7 +79,7 @@ export async function keepStandingAnswer(
   env: Env,
   run: RunRecord,
   record: CallRecord,
-  answer: Answered,
+  answer: RecordedAnswer,
   policySet: string,
 ): Promise<Result<true>> {
   const wasTaken =
@@ -87,7 +87,7 @@ export async function keepStandingAnswer(
   const standing = wasTaken ? standingOf(run, record, answer, policySet) : null
   if (standing === null) return ok(true)
   const kept = await sessionObject(env, run)
-    .stand(standing)
+    .addStanding(standing)
     .catch(() => err(SESSION_UNREACHABLE))
   if (kept.ok) return kept
   const recorded = 'your answer to this call is recorded, but covers no other call'

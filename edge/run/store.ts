@@ -4,10 +4,10 @@ import { and, asc, desc, eq, gt, isNotNull, lte, sql } from 'drizzle-orm'
 import migrations from '../../migrations/run/migrations.js'
 import type { Envelope } from '../../shared/evidence/dsse.ts'
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
-import { GENESIS, linkOf } from '../../shared/evidence/journal.ts'
+import { entryHash, GENESIS } from '../../shared/evidence/journal.ts'
 import { callId } from '../../shared/ids.ts'
 import type { CallRecord } from '../call/lifecycle.ts'
-import type { Kept, RunRecord, RunRow } from '../call/run.ts'
+import type { RunRecord, RunRow, StoredOutput } from '../call/run.ts'
 import type { Snapshot } from '../decision/snapshot.ts'
 import type { Database } from '../platform/database.ts'
 import { openDatabase } from '../platform/database.ts'
@@ -285,7 +285,7 @@ export class RunStore {
   append(row: RunRow, at: number, kind: string, n: number | null, body: Record<string, unknown>): RunRow {
     const seq = row.seq + 1
     const call = n === null ? null : callId(row.record.id, n)
-    const hash = linkOf({ seq, at_ms: at, kind, call, body, prev: row.head })
+    const hash = entryHash({ seq, at_ms: at, kind, call, body, prev: row.head })
     this.#q.append.run({ seq, at, kind, n, body: JSON.stringify(body), hash })
     return { ...row, seq, head: hash }
   }
@@ -358,13 +358,13 @@ export class RunStore {
   }
 
   /** Replaces the streamed output of a call by the settled one. */
-  replaceOutput(n: number, kept: Kept): void {
+  replaceOutput(n: number, kept: StoredOutput): void {
     this.dropOutput(n)
     for (const stream of ['stdout', 'stderr'] as const)
       if (kept[stream].byteLength > 0) this.saveOutput(n, stream, 0, kept[stream])
   }
 
-  output(n: number): Kept {
+  output(n: number): StoredOutput {
     const rows = this.#q.output.all({ n })
     const join = (name: string) =>
       Buffer.concat(rows.filter(({ stream }) => stream === name).map(({ bytes }) => bytes))

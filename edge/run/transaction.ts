@@ -11,7 +11,7 @@ import { ok } from '../../shared/result.ts'
 import { dueAt } from '../call/due-at.ts'
 import type { CallRecord, Canceller, Effect, Event, Proposal, Status } from '../call/lifecycle.ts'
 import { hasEnded, step } from '../call/lifecycle.ts'
-import type { Kept, RunRecord, RunRow } from '../call/run.ts'
+import type { RunRecord, RunRow, StoredOutput } from '../call/run.ts'
 import { edgeStatement, finishedOf } from '../call/settlement.ts'
 import { folderAfter } from '../call/shared-folder.ts'
 import type { Snapshot } from '../decision/snapshot.ts'
@@ -170,7 +170,7 @@ export class RunTransaction {
   }
 
   /** Replaces the streamed output by the settled output. */
-  replaceOutput(n: number, output: Kept): void {
+  replaceOutput(n: number, output: StoredOutput): void {
     this.#store.replaceOutput(n, output)
   }
 

@@ -4,14 +4,14 @@
 import { ulid } from '../../shared/ids.ts'
 import type { Env } from '../bindings.ts'
 import { agentQuestions, sessionObject } from '../bindings.ts'
-import type { Answered, CallRecord } from '../call/lifecycle.ts'
+import type { CallRecord, RecordedAnswer } from '../call/lifecycle.ts'
 import { hasEnded } from '../call/lifecycle.ts'
 import type { RunRecord, RunRow } from '../call/run.ts'
 import type { AgentUse, Counters, Usage, Used } from '../call/usage.ts'
 import { countersOf, sum, usageOf } from '../call/usage.ts'
-import type { Asked, Knowing } from '../decision/proposal.ts'
+import type { JudgementInput, ResolvedProposal } from '../decision/proposal.ts'
 import { spentBy } from '../decision/proposal.ts'
-import type { Loaded } from '../directory/directory.ts'
+import type { LoadedDirectory } from '../directory/directory.ts'
 import { isRead } from '../policy/attribute-reads.ts'
 import type { RunReads } from './context.ts'
 
@@ -34,13 +34,15 @@ export type UsageReservation = {
  */
 const RESERVATION_MS = 10_000
 
-export const readsSession = ({ policies }: Loaded): boolean =>
+export const readsSession = ({ policies }: LoadedDirectory): boolean =>
   isRead(policies.reads.context, ['budget', 'session'])
-export const readsAgent = ({ policies }: Loaded): boolean =>
+export const readsAgent = ({ policies }: LoadedDirectory): boolean =>
   isRead(policies.reads.context, ['budget', 'agent'])
 /** A shadow set has to see the same counts as a set in force. */
-const readsInSomeSet = (reads: (directory: Loaded) => boolean, directory: Loaded): boolean =>
-  reads(directory) || (directory.shadow !== null && reads(directory.shadow.directory))
+const readsInSomeSet = (
+  reads: (directory: LoadedDirectory) => boolean,
+  directory: LoadedDirectory,
+): boolean => reads(directory) || (directory.shadow !== null && reads(directory.shadow.directory))
 
 /** Stands in for the idempotency key of a call without one. No agent can send it. */
 const KEY_OF_CALL = /^§#([0-9]+)$/
@@ -48,7 +50,7 @@ const keyOfCall = (n: number): string => `§#${n}`
 const callOfKey = (key: string): number | undefined =>
   KEY_OF_CALL.test(key) ? Number(key.slice(2)) : undefined
 
-type ProposedUse = Omit<Asked, 'files'> & { key: string | null }
+type ProposedUse = Omit<ResolvedProposal, 'files'> & { key: string | null }
 type Totals = { ended: Map<string, Usage>; live: Map<number, CallRecord> }
 
 export class UsageLedger {
@@ -70,7 +72,7 @@ export class UsageLedger {
    * proposal can't make a new call.
    */
   async reserve(
-    directory: Loaded,
+    directory: LoadedDirectory,
     run: RunRecord,
     { key, tool: name, args }: ProposedUse,
   ): Promise<UsageReservation | null> {
@@ -115,13 +117,17 @@ export class UsageLedger {
   ): Promise<UsageReservation | null> {
     if (reservation === null || reservation.agent === null) return reservation
     const agent = await agentQuestions(this.#env, run)
-      .mayAsk(reservation.place)
+      .reserveQuestion(reservation.place)
       .catch(() => null)
     return { ...reservation, agent, asks: true }
   }
 
   /** The same for a stored call that was not counted when it was proposed. */
-  async reserveForCall(directory: Loaded, run: RunRecord, n: number): Promise<UsageReservation | null> {
+  async reserveForCall(
+    directory: LoadedDirectory,
+    run: RunRecord,
+    n: number,
+  ): Promise<UsageReservation | null> {
     const record = this.#store.call(n)
     if (record === undefined || hasEnded(record.status)) return null
     const { before, tool, spent = 0 } = record.proposal
@@ -144,18 +150,18 @@ export class UsageLedger {
     const released: Promise<void>[] = []
     if (record === null && session !== null) released.push(sessionObject(this.#env, run).release(place))
     if (asks && (record === null || usageOf(record, 0).asks === 0))
-      released.push(agentQuestions(this.#env, run).asksNobody(place))
+      released.push(agentQuestions(this.#env, run).releaseQuestion(place))
     await Promise.allSettled(released)
   }
 
   /** What policy needs besides the directory to decide a stored call again, with these answers. */
   decisionFacts(
-    directory: Loaded,
+    directory: LoadedDirectory,
     row: RunRow,
     record: CallRecord,
-    answers: readonly Answered[],
+    answers: readonly RecordedAnswer[],
     reservation: UsageReservation | null,
-  ): Knowing {
+  ): JudgementInput {
     const used = this.usedBefore(directory, row, record.proposal.tool.name, reservation, record)
     return { answers, used, now: Date.now() }
   }
@@ -165,7 +171,7 @@ export class UsageLedger {
    * count of session or agent that is unknown.
    */
   usedBefore(
-    { policies }: Loaded,
+    { policies }: LoadedDirectory,
     row: RunRow,
     tool: string,
     reservation: UsageReservation | null,

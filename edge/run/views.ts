@@ -11,9 +11,9 @@ import type { Run } from '../../shared/wire/runs.ts'
 import { assuranceOf } from '../approvals/assurance.ts'
 import { optionsFor } from '../approvals/card.ts'
 import { subjectOf } from '../approvals/standing.ts'
-import type { AskRecord, CallRecord, Status } from '../call/lifecycle.ts'
+import type { ApprovalRecord, CallRecord, Status } from '../call/lifecycle.ts'
 import { hasEnded } from '../call/lifecycle.ts'
-import type { Kept, RunRecord, RunRow } from '../call/run.ts'
+import type { RunRecord, RunRow, StoredOutput } from '../call/run.ts'
 
 export function runView({ record, cancelled, allowed, denied, seq, head }: RunRow): Run {
   const { id, agent, session, channel, device, budget, createdAt } = record
@@ -34,7 +34,7 @@ export function runView({ record, cancelled, allowed, denied, seq, head }: RunRo
 export function callView(
   run: RunRecord,
   { proposal, status }: CallRecord,
-  kept: Kept | null,
+  kept: StoredOutput | null,
   publicUrl: string,
 ): Call {
   const { approval } = status
@@ -75,12 +75,12 @@ export function callView(
 }
 
 /** Input and output files of the call. */
-export const filesOf = ({ proposal, status }: CallRecord): readonly InputFile[] => [
+export const callFilesOf = ({ proposal, status }: CallRecord): readonly InputFile[] => [
   ...(proposal.files ?? []),
   ...(hasEnded(status) ? (status.finished?.files?.files ?? []) : []),
 ]
 
-function resultOf(status: Extract<Status, { at: number }>, kept: Kept | null): CallResult {
+function resultOf(status: Extract<Status, { at: number }>, kept: StoredOutput | null): CallResult {
   const stdout = kept?.stdout ?? Buffer.alloc(0)
   const text = decode(stdout)
   return {
@@ -98,7 +98,7 @@ function resultOf(status: Extract<Status, { at: number }>, kept: Kept | null): C
 }
 
 /** The end of a call as the last event of its stream, which has sent the output before. */
-export function endOf({ status }: CallRecord): LiveEnd | null {
+export function liveEndOf({ status }: CallRecord): LiveEnd | null {
   if (!hasEnded(status)) return null
   const { output: _output, encoding: _encoding, stderr: _stderr, ...result } = resultOf(status, null)
   return { state: status.state, ...result }
@@ -187,7 +187,7 @@ export function factsOf(run: RunRecord, { proposal, status }: CallRecord): Facts
 }
 
 /** The approval as statements contain it. */
-const approvalFacts = (approval: AskRecord | null): ApprovalFacts | null =>
+const approvalFacts = (approval: ApprovalRecord | null): ApprovalFacts | null =>
   approval === null
     ? null
     : {

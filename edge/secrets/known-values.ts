@@ -1,13 +1,13 @@
 // Masks known secret values in any encoding that encodings.ts finds. All texts of a document are
 // first searched together, because nearly always there is no find.
 
-import type { Pieces } from '../../shared/secrets/byte-search.ts'
-import { piecesOf, Search } from '../../shared/secrets/encodings.ts'
+import type { FragmentIndex } from '../../shared/secrets/byte-search.ts'
+import { fragmentsOf, SecretSearch } from '../../shared/secrets/encodings.ts'
 
 export class KnownValues {
   readonly #values: readonly string[]
   /** Built for the first search: most loaded directories never need it. */
-  #pieces: Pieces | undefined
+  #pieces: FragmentIndex | undefined
 
   constructor(values: readonly string[]) {
     this.#values = values
@@ -16,7 +16,7 @@ export class KnownValues {
   /** The value with each secret replaced by a mark; the same object if it contains none. */
   hiddenIn(value: unknown, mark: (secret: string) => string): unknown {
     if (this.#values.length === 0) return value
-    this.#pieces ??= piecesOf(this.#values.map((known) => ['', known]))
+    this.#pieces ??= fragmentsOf(this.#values.map((known) => ['', known]))
     const whole = textsOf(value).join('\n')
     return hidden(whole, this.#pieces, mark) === whole ? value : without(value, this.#pieces, mark)
   }
@@ -29,7 +29,7 @@ function textsOf(value: unknown): string[] {
   return typeof value === 'string' || typeof value === 'number' ? [String(value)] : []
 }
 
-function without(value: unknown, pieces: Pieces, mark: (secret: string) => string): unknown {
+function without(value: unknown, pieces: FragmentIndex, mark: (secret: string) => string): unknown {
   if (Array.isArray(value)) return value.map((item) => without(item, pieces, mark))
   if (typeof value === 'object' && value !== null)
     return Object.fromEntries(
@@ -40,9 +40,9 @@ function without(value: unknown, pieces: Pieces, mark: (secret: string) => strin
   return text === String(value) ? value : text
 }
 
-function hidden(text: string, pieces: Pieces, mark: (secret: string) => string): string {
+function hidden(text: string, pieces: FragmentIndex, mark: (secret: string) => string): string {
   const bytes = Buffer.from(text)
-  const search = new Search(pieces)
+  const search = new SecretSearch(pieces)
   search.take(bytes)
   search.end()
   const spans: { from: number; to: number }[] = []

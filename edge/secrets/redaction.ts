@@ -16,7 +16,7 @@ export type Mark = (secret: string) => string
  * with a keyed secret of the tenant. Truncation to a quarter prevents length extension. An HMAC for
  * each mark would take ten times as long, and a text may contain many (G06).
  */
-export function marker(key: Buffer, tenant: string): Mark {
+export function markerFor(key: Buffer, tenant: string): Mark {
   const ours = createHmac('sha256', key).update(tenant).digest('hex')
   return (secret) => `«redacted, mark ${sha256(`${ours}${secret}`).slice(0, 16)}»`
 }
@@ -24,7 +24,7 @@ export function marker(key: Buffer, tenant: string): Mark {
 const unmarked: Mark = () => '«redacted»'
 
 /** A mark, which an edit of the arguments may send back unchanged. */
-export const HIDDEN = /«redacted, mark [0-9a-f]{16}»/
+export const MARK_PATTERN = /«redacted, mark [0-9a-f]{16}»/
 
 /** Possible base64: long enough for a secret and the word that names it. */
 const BASE64 = /(?<![\w+/=-])[\w+/-]{24,}={0,2}(?![\w+/=-])/g

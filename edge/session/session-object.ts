@@ -8,10 +8,10 @@ import { and, count, eq, gt, lte } from 'drizzle-orm'
 import migrations from '../../migrations/session/migrations.js'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
-import type { Kept } from '../approvals/standing.ts'
+import type { StoredStanding } from '../approvals/standing.ts'
 import type { Env } from '../bindings.ts'
 import { runObject, tenantObject } from '../bindings.ts'
-import type { Answered } from '../call/lifecycle.ts'
+import type { RecordedAnswer } from '../call/lifecycle.ts'
 import type { AgentUse, Counters, Usage } from '../call/usage.ts'
 import { countersOf, sum } from '../call/usage.ts'
 import { eraseObject, openDatabase } from '../platform/database.ts'
@@ -68,7 +68,7 @@ export class SessionObject extends DurableObject<Env> {
    * Reserves a question, and returns how many the agent caused within the last hour. The call
    * counts from here on, unless the reservation is released.
    */
-  async mayAsk(place: string): Promise<AgentUse> {
+  async reserveQuestion(place: string): Promise<AgentUse> {
     const now = Date.now()
     return this.ctx.storage.transactionSync(() => {
       this.#db
@@ -86,7 +86,7 @@ export class SessionObject extends DurableObject<Env> {
     return this.#questionsAt(Date.now())
   }
 
-  async asksNobody(place: string): Promise<void> {
+  async releaseQuestion(place: string): Promise<void> {
     this.#db.delete(questions).where(eq(questions.place, place)).run()
   }
 
@@ -98,7 +98,7 @@ export class SessionObject extends DurableObject<Env> {
   // ── Standing answers ──
 
   /** Lists it in the tenant's index before storing it, so that no standing answer is unlisted. */
-  async stand(kept: Kept): Promise<Result<true>> {
+  async addStanding(kept: StoredStanding): Promise<Result<true>> {
     const tenant = tenantObject(this.env, this.#tenant)
     const listed = await tenant.listStanding(kept.standing)
     if (!listed.ok) return listed
@@ -108,11 +108,11 @@ export class SessionObject extends DurableObject<Env> {
     return listed
   }
 
-  async said(key: string, run: string): Promise<Answered[]> {
+  async standingAnswers(key: string, run: string): Promise<RecordedAnswer[]> {
     return this.ctx.storage.transactionSync(() => this.#standing.answersFor(key, run, Date.now()))
   }
 
-  async stands(ids: readonly string[]): Promise<string[]> {
+  async stillStanding(ids: readonly string[]): Promise<string[]> {
     return this.#standing.stillValid(ids, Date.now())
   }
 
@@ -131,7 +131,7 @@ export class SessionObject extends DurableObject<Env> {
     await tenantObject(this.env, this.#tenant).unlistStanding(ids)
   }
 
-  async reset(decision?: Answered['decision']): Promise<number> {
+  async reset(decision?: RecordedAnswer['decision']): Promise<number> {
     const ids = this.#standing.idsWith(decision)
     if (ids.length > 0) await this.revoke(ids)
     return ids.length

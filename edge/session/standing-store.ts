@@ -2,8 +2,8 @@
 // reach those runs. Part of the SessionObject.
 
 import { and, eq, gt, inArray, lte } from 'drizzle-orm'
-import type { Kept } from '../approvals/standing.ts'
-import type { Answered } from '../call/lifecycle.ts'
+import type { StoredStanding } from '../approvals/standing.ts'
+import type { RecordedAnswer } from '../call/lifecycle.ts'
 import type { Database } from '../platform/database.ts'
 import { standing, standingUses } from './tables.ts'
 
@@ -18,7 +18,7 @@ export class StandingStore {
    * Saves an answer. It replaces the same operator's answer for the same key. Returns the ids of
    * the answers removed: replaced or expired.
    */
-  save({ key, standing: { id, by, until_ms }, answer }: Kept, now: number): string[] {
+  save({ key, standing: { id, by, until_ms }, answer }: StoredStanding, now: number): string[] {
     const before = and(eq(standing.key, key), eq(standing.by, by))
     const removed = [before, lte(standing.until, now)].flatMap((which) =>
       this.#db.delete(standing).where(which).returning({ id: standing.id }).all(),
@@ -30,7 +30,7 @@ export class StandingStore {
   /**
    * The answers that apply to this key. The run is recorded as a user before it can act on them.
    */
-  answersFor(key: string, run: string, now: number): Answered[] {
+  answersFor(key: string, run: string, now: number): RecordedAnswer[] {
     const rows = this.#db
       .select()
       .from(standing)
@@ -52,7 +52,7 @@ export class StandingStore {
   }
 
   /** The ids of answers with this decision; without one, all ids. */
-  idsWith(decision?: Answered['decision']): string[] {
+  idsWith(decision?: RecordedAnswer['decision']): string[] {
     return this.#db
       .select()
       .from(standing)

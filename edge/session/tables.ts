@@ -2,7 +2,7 @@
 // questions, and standing answers.
 
 import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import type { Answered } from '../call/lifecycle.ts'
+import type { RecordedAnswer } from '../call/lifecycle.ts'
 
 export const totals = sqliteTable('totals', {
   tool: text().primaryKey(),
@@ -43,7 +43,7 @@ export const standing = sqliteTable(
     key: text().notNull(),
     by: text().notNull(),
     until: integer().notNull(),
-    answer: text({ mode: 'json' }).$type<Answered>().notNull(),
+    answer: text({ mode: 'json' }).$type<RecordedAnswer>().notNull(),
   },
   (table) => [index('standing_key').on(table.key)],
 )

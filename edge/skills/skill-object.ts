@@ -10,12 +10,12 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { ok } from '../../shared/result.ts'
 import type { Clearing, SkillStorage } from '../../shared/wire/skill-storage.ts'
-import type { Tried } from '../../shared/wire/skill-trials.ts'
+import type { TrialResult } from '../../shared/wire/skill-trials.ts'
 import type { Env } from '../bindings.ts'
 import { tenantSkills } from '../bindings.ts'
 import { eraseObject, openDatabase } from '../platform/database.ts'
-import type { Caller } from './execution/concurrency-slots.ts'
-import { placesOfSkills, turnsOfSkills } from './execution/scheduler.ts'
+import type { SlotCaller } from './execution/concurrency-slots.ts'
+import { skillSlots, skillTurns } from './execution/scheduler.ts'
 import { checkListing, type StorageTotals, sizeOf, totalsAfterSet } from './storage/quota.ts'
 import { clearings, entries, usage } from './tables.ts'
 import { runTrials, type TrialRequest } from './trial.ts'
@@ -76,8 +76,8 @@ export class SkillObject extends DurableObject<Env> {
 
   // ── For authors ──
 
-  async try(author: Caller, trial: TrialRequest): Promise<Result<Tried[]>> {
-    return placesOfSkills.take(author, 2 * LIMITS.trials_ms, () => runTrials(this.env, trial, turnsOfSkills))
+  async try(author: SlotCaller, trial: TrialRequest): Promise<Result<TrialResult[]>> {
+    return skillSlots.take(author, 2 * LIMITS.trials_ms, () => runTrials(this.env, trial, skillTurns))
   }
 
   // ── For operators ──

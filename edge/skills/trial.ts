@@ -9,25 +9,25 @@ import type { SkillPlan } from '../../shared/plan/plan.ts'
 import { secretsOf } from '../../shared/plan/plan.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { Recorded, Trial, Tried } from '../../shared/wire/skill-trials.ts'
+import type { RecordedAnswers, Trial, TrialResult } from '../../shared/wire/skill-trials.ts'
 import type { UnboundManifest } from '../../shared/wire/skills.ts'
 import type { Env } from '../bindings.ts'
 import type { Outside } from '../platform/outbound-fetch.ts'
 import { argumentCheck } from '../tools/argument-check.ts'
 import { plansFor } from '../tools/planner.ts'
-import type { CpuTurns, Turn } from './execution/cpu-turns.ts'
-import { HostSide } from './execution/host.ts'
-import type { Kept } from './execution/host-storage.ts'
+import type { CpuTurn, CpuTurns } from './execution/cpu-turns.ts'
+import { SkillHost } from './execution/host.ts'
+import type { HostServices } from './execution/host-storage.ts'
 import { isolateCode } from './execution/isolate.ts'
-import { promised, told } from './execution/output-check.ts'
+import { checkOutput, cleanDetail } from './execution/output-check.ts'
 import { executeInIsolate, type Isolate } from './execution/run-call.ts'
 import { checkManifest } from './publish/audit.ts'
 import { transpile } from './publish/prepare.ts'
-import { specOf } from './publish/tool-contract.ts'
+import { toolContract } from './publish/tool-contract.ts'
 import { checkListing, type StorageTotals, sizeOf, totalsAfterSet } from './storage/quota.ts'
 
-type SentRequest = Tried['requests'][number]
-type PostedNotice = Tried['posts'][number]
+type SentRequest = TrialResult['requests'][number]
+type PostedNotice = TrialResult['posts'][number]
 
 export type TrialRequest = {
   readonly manifest: UnboundManifest
@@ -39,7 +39,7 @@ export async function runTrials(
   env: Env,
   { manifest, component, trials }: TrialRequest,
   turns: CpuTurns,
-): Promise<Result<Tried[]>> {
+): Promise<Result<TrialResult[]>> {
   const digest = sha256(component)
   const plans = trials.map((trial, index) => planOf(manifest, digest, trial, index))
   const refused = plans.find((plan) => !plan.ok)
@@ -52,7 +52,7 @@ export async function runTrials(
   const isolate = env.LOADER.load(isolateCode(transpiled.value.files)).getEntrypoint() as unknown as Isolate
   const ends = Date.now() + LIMITS.trials_ms
   let left: number = LIMITS.trials_fuel
-  const done: Tried[] = []
+  const done: TrialResult[] = []
   for (const [index, trial] of trials.entries()) {
     const plan = plans[index]
     if (!plan?.ok) continue
@@ -73,7 +73,7 @@ export async function runTrials(
  * Fails the whole request if it ran out of time or fuel. A trial's result must depend on the skill
  * alone, so a trial that the request's own limits ended has no result.
  */
-function exceededLimit(index: number, ended: Tried['outcome']['kind'] | undefined, isShort: boolean) {
+function exceededLimit(index: number, ended: TrialResult['outcome']['kind'] | undefined, isShort: boolean) {
   if (ended === undefined || ended === 'timeout')
     return err(
       failure(
@@ -107,16 +107,16 @@ function planOf(
   if (!fits.ok) return err({ ...fits.error, detail: `trial ${index + 1}: ${fits.error.detail}` })
   const fault = faultInRecordedValues(recorded)
   if (fault !== undefined) return err(failure('invalid_arguments', `trial ${index + 1}: ${fault}`))
-  const plans = plansFor(specOf(manifest, digest, tool), input, DEFAULT_BUDGET)
+  const plans = plansFor(toolContract(manifest, digest, tool), input, DEFAULT_BUDGET)
   const [plan] = plans.ok ? plans.value : []
   return plan?.tier === 'A' ? ok(plan) : err(failure('invalid_skill', 'the edge has no plan for the tool'))
 }
 
-const recordedValues = ({ kv }: Recorded): Map<string, Uint8Array> =>
+const recordedValues = ({ kv }: RecordedAnswers): Map<string, Uint8Array> =>
   new Map(Object.entries(kv).map(([key, text]) => [key, new TextEncoder().encode(text)]))
 
 /** Why a skill's storage could not contain the recorded values; undefined if it could. */
-function faultInRecordedValues(recorded: Recorded): string | undefined {
+function faultInRecordedValues(recorded: RecordedAnswers): string | undefined {
   let all: StorageTotals = { keys: 0, bytes: 0 }
   for (const [key, value] of recordedValues(recorded)) {
     const after = totalsAfterSet(all, undefined, key, value)
@@ -134,9 +134,9 @@ async function runTrial(
   isolate: Isolate,
   plan: SkillPlan,
   { input, host: recorded }: Trial,
-  turn: Turn,
+  turn: CpuTurn,
   ends: number,
-): Promise<Tried> {
+): Promise<TrialResult> {
   const requests: SentRequest[] = []
   const posts: PostedNotice[] = []
   const values = recordedValues(recorded)
@@ -150,11 +150,11 @@ async function runTrial(
     ends,
   }
   const [outside, services] = [recordedOutside(recorded, requests), recordedServices(values, posts)]
-  const host = new HostSide({ plan, secrets, outside, standIns: undefined, turn, kept: services })
+  const host = new SkillHost({ plan, secrets, outside, standIns: undefined, turn, services: services })
   const { outcome, stdout, stderr, used } = await executeInIsolate(isolate, plan, call, host)
   const { fuel_used, memory_bytes, host_calls } = used
   return {
-    outcome: told(promised(outcome, plan, stdout), (text) => text),
+    outcome: cleanDetail(checkOutput(outcome, plan, stdout), (text) => text),
     output: stdout.toString(),
     log: stderr.toString(),
     fuel_used,
@@ -185,7 +185,7 @@ function totalsAfterSetting(
 }
 
 /** Storage and channels in memory, for one trial, with the quotas of the real ones. */
-function recordedServices(values: Map<string, Uint8Array>, posts: PostedNotice[]): Kept {
+function recordedServices(values: Map<string, Uint8Array>, posts: PostedNotice[]): HostServices {
   return {
     storage: {
       get: async (key) => ok(values.get(key) ?? null),
@@ -210,7 +210,7 @@ function recordedServices(values: Map<string, Uint8Array>, posts: PostedNotice[]
 }
 
 /** Answers each request with the first recorded answer for it that is not used up. */
-function recordedOutside({ http }: Recorded, requests: SentRequest[]): Outside {
+function recordedOutside({ http }: RecordedAnswers, requests: SentRequest[]): Outside {
   const left = [...http]
   return {
     async fetch(to, { method = 'GET', headers, body }) {

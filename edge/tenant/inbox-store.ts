@@ -4,7 +4,7 @@
 import { and, asc, count, desc, eq, gt, isNull, max, type SQL, sql } from 'drizzle-orm'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Approval, ListedApproval } from '../../shared/wire/approvals.ts'
-import { News } from '../platform/change-counter.ts'
+import { ChangeCounter } from '../platform/change-counter.ts'
 import type { Database } from '../platform/database.ts'
 import { ApprovalMetricsStore } from './approval-metrics-store.ts'
 import { inbox } from './tables.ts'
@@ -85,7 +85,7 @@ function mirrorStatements(db: Database) {
 export class InboxStore {
   readonly #db: Database
   readonly #mirror: ReturnType<typeof mirrorStatements>
-  readonly news = new News()
+  readonly news = new ChangeCounter()
   /** The number of the last change; read once and updated by every write. */
   #latest: number
   readonly figures: ApprovalMetricsStore
@@ -133,7 +133,7 @@ export class InboxStore {
       written.push(id)
       if (led !== null) this.#promoteNext(led)
     }
-    if (written.length > 0) this.news.tell(written)
+    if (written.length > 0) this.news.notify(written)
   }
 
   /** Newest first: takes the newest of each kind from the index, then merges them. */

@@ -5,19 +5,19 @@ import type { TenantUse } from '../../shared/wire/tenants.ts'
 import type { Env } from '../bindings.ts'
 import { localGatekeepers } from '../directory/directory.ts'
 import { eraseObject } from '../platform/database.ts'
-import type { Followers } from '../platform/stream-slots.ts'
+import type { StreamSlots } from '../platform/stream-slots.ts'
 import { eraseOthers } from './erasure.ts'
 import type { InstallationOrder, TenancyStore } from './tenancy-store.ts'
 
-/** The tenant's object, as far as its erasure needs it. */
+/** The parts of the tenant's object that its erasure needs. */
 type TenantHome = { readonly ctx: DurableObjectState; readonly env: Env; readonly tenant: string }
 
-export class TenancyDesk extends RpcTarget {
+export class InstallationRequests extends RpcTarget {
   readonly #store: TenancyStore
-  readonly #followers: Followers
+  readonly #followers: StreamSlots
   readonly #home: TenantHome
 
-  constructor(store: TenancyStore, followers: Followers, home: TenantHome) {
+  constructor(store: TenancyStore, followers: StreamSlots, home: TenantHome) {
     super()
     this.#store = store
     this.#followers = followers
@@ -33,8 +33,8 @@ export class TenancyDesk extends RpcTarget {
   }
 
   /**
-   * Erases the other objects of a deleted tenant, then the tenant's own. Returns `false` if there is more to remove: a large tenant
-   * takes several calls.
+   * Erases the other objects of a deleted tenant, then the tenant's own. Returns `false` if there
+   * is more to remove: a large tenant takes several calls.
    */
   async erase(): Promise<boolean> {
     const { ctx, env, tenant } = this.#home

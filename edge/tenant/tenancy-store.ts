@@ -3,7 +3,7 @@
 
 import { count, eq, sql } from 'drizzle-orm'
 import { type Failure, failure } from '../../shared/failures.ts'
-import { split } from '../../shared/ids.ts'
+import { splitId } from '../../shared/ids.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Quota, TenantState, TenantUse } from '../../shared/wire/tenants.ts'
@@ -192,7 +192,7 @@ export class TenancyStore {
     const members = this.#db.select().from(agents).all()
     const hosts = this.#db.select().from(workers).all()
     return {
-      runs: [...new Set([...approvals.map(({ id }) => split(id).run), ...held.map(({ run }) => run)])],
+      runs: [...new Set([...approvals.map(({ id }) => splitId(id).run), ...held.map(({ run }) => run)])],
       agents: names(members),
       skills: [
         ...new Set(

@@ -20,7 +20,7 @@ import { localGatekeepers, SUSPENDED } from '../directory/directory.ts'
 import type { Directory, Member } from '../directory/gatekeeper.ts'
 import { Alarm } from '../platform/alarm.ts'
 import { openDatabase } from '../platform/database.ts'
-import { Followers, type Following } from '../platform/stream-slots.ts'
+import { type InboxStream, StreamSlots } from '../platform/stream-slots.ts'
 import { DEFAULTS } from '../policy/built-in.ts'
 import { checkPolicies } from '../policy/check.ts'
 import type { PolicyTexts } from '../policy/engine.ts'
@@ -30,12 +30,12 @@ import { RequestFreshness, WORKER_IN_USE } from '../workers/request-freshness.ts
 import { ConsoleSessions } from './console-session-store.ts'
 import { FileQuotaStore } from './file-quota-store.ts'
 import { type Changes, type InboxPage, type InboxQuery, InboxStore, type ListQuery } from './inbox-store.ts'
-import { TenancyDesk } from './installation-requests.ts'
+import { InstallationRequests } from './installation-requests.ts'
 import type { ApprovalMetrics } from './metrics.ts'
 import { type Expected, type PolicyPut, PolicyStore, type StoredPolicySet } from './policy-store.ts'
 import { type PrincipalRecord, PrincipalStore } from './principal-store.ts'
 import { SecretStore } from './secret-store.ts'
-import { SkillDesk } from './skills/skill-registry.ts'
+import { SkillRegistry } from './skills/skill-registry.ts'
 import { StandingIndex } from './standing-index-store.ts'
 import { agents, meta, operators } from './tables.ts'
 import { TenancyStore } from './tenancy-store.ts'
@@ -54,7 +54,7 @@ export class TenantObject extends DurableObject<Env> {
   readonly #secrets = new SecretStore(this.#db, (write) => this.#change(write))
   readonly #tools = new ToolStore(this.#db, (write) => this.#change(write), this.#policySets)
   readonly #alarm = new Alarm(this.ctx.storage, () => null)
-  readonly #skills = new SkillDesk(this.#db, (write) => this.#change(write), this.#tools, {
+  readonly #skills = new SkillRegistry(this.#db, (write) => this.#change(write), this.#tools, {
     env: this.env,
     tenant: this.#tenant,
     alarm: this.#alarm,
@@ -64,9 +64,9 @@ export class TenantObject extends DurableObject<Env> {
   readonly #console = new ConsoleSessions(this.#db)
   readonly #inbox = new InboxStore(this.#db)
   readonly #files = new FileQuotaStore(this.#db)
-  readonly #followers = new Followers()
+  readonly #followers = new StreamSlots()
   readonly #tenancy = new TenancyStore(this.#db, (write) => this.#change(write))
-  readonly #installationRequests = new TenancyDesk(this.#tenancy, this.#followers, {
+  readonly #installationRequests = new InstallationRequests(this.#tenancy, this.#followers, {
     ctx: this.ctx,
     env: this.env,
     tenant: this.#tenant,
@@ -150,11 +150,11 @@ export class TenantObject extends DurableObject<Env> {
     })
     this.#directory = this.#read()
     this.#listAsLocal()
-    this.#inbox.news.tell() // open pages check their permissions again
+    this.#inbox.news.notify() // open pages check their permissions again
     return value
   }
 
-  get tenancy(): TenancyDesk {
+  get tenancy(): InstallationRequests {
     return this.#installationRequests
   }
 
@@ -206,7 +206,7 @@ export class TenantObject extends DurableObject<Env> {
   }
   async signOut(session: string): Promise<void> {
     this.#console.end(session)
-    this.#inbox.news.tell()
+    this.#inbox.news.notify()
   }
 
   // ── Tools and policies; callers have validated the input ──
@@ -271,7 +271,7 @@ export class TenantObject extends DurableObject<Env> {
   // ── Skills ──
 
   /** The RPC target for skills. */
-  get skills(): SkillDesk {
+  get skills(): SkillRegistry {
     return this.#skills
   }
   override async alarm(): Promise<void> {
@@ -403,12 +403,12 @@ export class TenantObject extends DurableObject<Env> {
    * Waits until the change number of the inbox, or of one approval, differs from `known`, at most
    * `ms`, and returns it.
    */
-  async news({ stream, whose, approval }: Following, known: number, ms: number): Promise<number> {
+  async news({ stream, whose, approval }: InboxStream, known: number, ms: number): Promise<number> {
     this.#followers.stay(stream, whose, Date.now())
     return approval === null ? this.#inbox.news.after(known, ms) : this.#inbox.follow(approval, known, ms)
   }
   /** Takes a stream slot, before a page is sent its first event. */
-  async follow({ stream, whose }: Following): Promise<Result<true>> {
+  async follow({ stream, whose }: InboxStream): Promise<Result<true>> {
     return this.#followers.enter(stream, whose, Date.now(), this.#tenancy.quota().streams)
   }
   async unfollow(stream: string): Promise<void> {

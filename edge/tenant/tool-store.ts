@@ -12,7 +12,7 @@ import type { SkillManifest } from '../../shared/wire/skills.ts'
 import type { Tool, ToolSpec } from '../../shared/wire/tools.ts'
 import type { Change, Database } from '../platform/database.ts'
 import { checkToolChange } from '../policy/check.ts'
-import { specOf } from '../skills/publish/tool-contract.ts'
+import { toolContract } from '../skills/publish/tool-contract.ts'
 import type { PolicyStore } from './policy-store.ts'
 import { tools } from './tables.ts'
 
@@ -71,7 +71,7 @@ export class ToolStore {
   /** Replaces the tools of a skill: all of them, together with the writes of `alsoWrite`, or none. */
   enable(manifest: SkillManifest, digest: string, by: string, alsoWrite: () => void): Result<true> {
     const wanted = new Map(
-      manifest.tools.map((tool) => [`${manifest.id}.${tool.name}`, specOf(manifest, digest, tool)]),
+      manifest.tools.map((tool) => [`${manifest.id}.${tool.name}`, toolContract(manifest, digest, tool)]),
     )
     const taken = [...wanted.keys()].find((name) => {
       const active = this.#active(name)

@@ -5,7 +5,12 @@
 import { and, eq, isNull } from 'drizzle-orm'
 import { type Envelope, kidOf, payloadBytes, type Signer } from '../../shared/evidence/dsse.ts'
 import { PublicKey } from '../../shared/evidence/ed25519.ts'
-import { advertised, provenMeans, readProof, type WorkerProof } from '../../shared/evidence/worker-proof.ts'
+import {
+  advertisedTiers,
+  provenResources,
+  readProof,
+  type WorkerProof,
+} from '../../shared/evidence/worker-proof.ts'
 import { failure } from '../../shared/failures.ts'
 import { mintKey, newWorkerId } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -14,7 +19,7 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { ProvenWorker } from '../../shared/wire/workers.ts'
 import type { Change, Database } from '../platform/database.ts'
-import { meansNow, type ReceivedProof } from '../workers/eligibility.ts'
+import { currentResources, type ReceivedProof } from '../workers/eligibility.ts'
 import type { EnrolledWorker, WorkerRow } from '../workers/request-freshness.ts'
 import { enrolments, proofs, workers } from './tables.ts'
 
@@ -125,7 +130,7 @@ export class WorkerStore {
     if (before !== undefined && proof.value.at_ms < proofIn(before.envelope).at_ms)
       return err(failure('proof_invalid', 'a later proof is stored')) // a delayed proof must not restore what a newer one lacks
     const row = { worker: id, receivedAt: now, envelope }
-    const means = provenMeans(proof.value)
+    const means = provenResources(proof.value)
     this.#proven.delete(id)
     this.#change(() => {
       this.#db.insert(proofs).values(row).onConflictDoUpdate({ target: proofs.worker, set: row }).run()
@@ -163,7 +168,7 @@ export class WorkerStore {
     if (known !== undefined) return known
     const row = this.#db.select().from(proofs).where(eq(proofs.worker, id)).get()
     const proven =
-      row === undefined ? null : { means: provenMeans(proofIn(row.envelope)), at: row.receivedAt }
+      row === undefined ? null : { means: provenResources(proofIn(row.envelope)), at: row.receivedAt }
     this.#proven.set(id, proven)
     return proven
   }
@@ -179,8 +184,8 @@ export class WorkerStore {
     return this.all().map(({ enrolledAt, x: _x, process: _process, doubledAt, ...worker }) => {
       const envelope = kept.get(worker.id) ?? null
       const proof = envelope === null ? null : proofIn(envelope)
-      const means = meansNow({ tiers: worker.tiers, proven: this.#provenBy(worker.id) }, now)
-      const current = { tiers: means.tiers, advertised: advertised(means), means }
+      const means = currentResources({ tiers: worker.tiers, proven: this.#provenBy(worker.id) }, now)
+      const current = { tiers: means.tiers, advertised: advertisedTiers(means), means }
       return {
         ...worker,
         ...current,

@@ -2,26 +2,26 @@
 // recent by the edge's clock and its heartbeats still report the tiers (L8, K04). Also explains why
 // nobody claimed a call. Pure.
 
-import { type Means, NO_RESOURCES, unmet } from '../../shared/evidence/worker-proof.ts'
+import { NO_RESOURCES, unmetNeeds, type WorkerResources } from '../../shared/evidence/worker-proof.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Plan, Tier } from '../../shared/plan/plan.ts'
 
 /** The content of a worker's last proof; `at`: when the edge received it. */
-export type ReceivedProof = { readonly means: Means; readonly at: number }
+export type ReceivedProof = { readonly means: WorkerResources; readonly at: number }
 
 /** `tiers`: those that its heartbeats still report. */
 type Enrolled = { readonly tiers: readonly Tier[]; readonly proven: ReceivedProof | null }
 
 /** An expired proof counts as none, because hosts change (L9). */
-export function meansNow({ tiers, proven }: Enrolled, now: number): Means {
+export function currentResources({ tiers, proven }: Enrolled, now: number): WorkerResources {
   if (proven === null || now - proven.at > LIMITS.proof_ms) return NO_RESOURCES
   return { ...proven.means, tiers: proven.means.tiers.filter((tier) => tiers.includes(tier)) }
 }
 
 /** The reason why no worker of the pool could claim such a call; undefined if one could have. */
-export function unclaimable(plan: Plan, pool: readonly Enrolled[], now: number): string | undefined {
+export function whyUnclaimable(plan: Plan, pool: readonly Enrolled[], now: number): string | undefined {
   if (plan.tier === 'A') return 'the edge could not start it'
-  const lacks = pool.map((worker) => unmet(plan, meansNow(worker, now)))
+  const lacks = pool.map((worker) => unmetNeeds(plan, currentResources(worker, now)))
   const [least] = lacks.toSorted((a, b) => a.length - b.length)
   if (least === undefined) return 'no worker is enrolled in its pool'
   return least.length === 0

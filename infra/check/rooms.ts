@@ -72,7 +72,7 @@ export const ROOMS: Readonly<Record<Side, Rooms>> = {
       'pages',
       'console',
     ],
-    'router.ts': ['platform', 'bindings.ts', 'directory', 'http', 'installation', 'decision', 'api'],
+    'router.ts': ['platform', 'bindings.ts', 'directory', 'http', 'installation', 'decision', 'pages', 'api'],
     'main.ts': ['installation', 'log', 'pool', 'session', 'skills', 'channels', 'run', 'tenant', 'router.ts'],
   },
   worker: {
@@ -128,7 +128,7 @@ export const ROOMS: Readonly<Record<Side, Rooms>> = {
     'limits.ts': [],
     'fields.ts': ['ids.ts'],
     'result.ts': ['failures.ts'],
-    schema: ['failures.ts', 'limits.ts'],
+    schema: ['failures.ts', 'ids.ts', 'limits.ts', 'result.ts'],
     secrets: ['limits.ts'],
     bytes: ['failures.ts', 'limits.ts', 'result.ts'],
     plan: ['failures.ts', 'ids.ts', 'limits.ts', 'bytes'],

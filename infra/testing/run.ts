@@ -8,7 +8,7 @@ import { chmodSync, globSync, mkdtempSync, readFileSync, readlinkSync, rmSync } 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { removeDelegated } from '../delegate-cgroup.ts'
+import { removeEmptyCgroups } from '../delegate-cgroup.ts'
 import { installForTests } from '../packages.ts'
 import { sayOnStderr } from '../setup.ts'
 import { ROOT } from '../state.ts'
@@ -88,7 +88,7 @@ async function leftovers(name: string): Promise<string[]> {
     const mounts = readFileSync('/proc/self/mountinfo', 'utf8')
       .split('\n')
       .filter((line) => line.includes(name))
-    const groups = removeDelegated()
+    const groups = removeEmptyCgroups()
     const found = [
       ...processes,
       ...mounts.map((line) => `mount ${line.split(' ')[4]}`),

@@ -4,5 +4,5 @@
 /**
  * Control, bidirectional and invisible characters, and blanks other than the space and the newline.
  */
-export const DECEIVING =
+export const CONFUSABLE =
   /(?![\n ])[\p{Cc}\p{Cf}\p{Zs}\p{Zl}\p{Zp}\p{Co}\p{Cn}\p{Default_Ignorable_Code_Point}\u2800]/u

@@ -23,16 +23,20 @@ class Refused extends Error {
   }
 }
 
-export type Bounds = { readonly bytes: number; readonly depth: number; readonly nodes: number }
-export const BODY: Bounds = { bytes: LIMITS.body_bytes, depth: LIMITS.json_depth, nodes: LIMITS.json_nodes }
+export type JsonBounds = { readonly bytes: number; readonly depth: number; readonly nodes: number }
+export const BODY_BOUNDS: JsonBounds = {
+  bytes: LIMITS.body_bytes,
+  depth: LIMITS.json_depth,
+  nodes: LIMITS.json_nodes,
+}
 /** An evidence file contains the arguments of a body, and more around them. */
-export const EVIDENCE: Bounds = {
+export const EVIDENCE_BOUNDS: JsonBounds = {
   bytes: LIMITS.evidence_bytes,
   depth: LIMITS.json_depth + 8,
   nodes: LIMITS.evidence_nodes,
 }
 
-export function parseJson(bytes: Uint8Array, bounds: Bounds = BODY): Result<Json> {
+export function parseJson(bytes: Uint8Array, bounds: JsonBounds = BODY_BOUNDS): Result<Json> {
   if (bytes.byteLength > bounds.bytes)
     return err(failure('body_too_large', `more than ${bounds.bytes} bytes`))
   let text: string
@@ -89,11 +93,11 @@ const PLAIN = /[^"\\\u0000-\u001f]*/y
 
 class Parser {
   readonly #text: string
-  readonly #bounds: Bounds
+  readonly #bounds: JsonBounds
   #at = 0
   #nodes = 0
 
-  constructor(text: string, bounds: Bounds) {
+  constructor(text: string, bounds: JsonBounds) {
     this.#text = text
     this.#bounds = bounds
   }

@@ -2,9 +2,9 @@
 // checked. Sections and instructions are left to the callers.
 
 /** A module may be hostile. Whoever parses one catches this and refuses the module. */
-export class Malformed extends Error {}
+export class MalformedBinary extends Error {}
 
-export class Bytes {
+export class BinaryReader {
   readonly #bytes: Uint8Array
   readonly end: number
   at: number
@@ -21,7 +21,7 @@ export class Bytes {
 
   u8(): number {
     const byte = this.at < this.end ? this.#bytes[this.at++] : undefined
-    if (byte === undefined) throw new Malformed(`it ends early, at byte ${this.at}`)
+    if (byte === undefined) throw new MalformedBinary(`it ends early, at byte ${this.at}`)
     return byte
   }
 
@@ -39,25 +39,25 @@ export class Bytes {
       value += (byte & 0x7f) * 2 ** shift
       if (byte < 0x80) return value
     }
-    throw new Malformed(`the number at byte ${this.at} is too long`)
+    throw new MalformedBinary(`the number at byte ${this.at} is too long`)
   }
 
   /** Skips a signed number of at most that many bits. */
   skipSigned(bits: 32 | 33 | 64): void {
     for (let left = Math.ceil(bits / 7); left > 0; left--) if (this.u8() < 0x80) return
-    throw new Malformed(`the number at byte ${this.at} is too long`)
+    throw new MalformedBinary(`the number at byte ${this.at} is too long`)
   }
 
   skip(count: number): void {
-    if (count > this.end - this.at) throw new Malformed(`it ends early, at byte ${this.end}`)
+    if (count > this.end - this.at) throw new MalformedBinary(`it ends early, at byte ${this.end}`)
     this.at += count
   }
 
   /** A reader for the next `count` bytes alone. */
-  part(count: number): Bytes {
+  part(count: number): BinaryReader {
     const from = this.at
     this.skip(count)
-    return new Bytes(this.#bytes, from, this.at)
+    return new BinaryReader(this.#bytes, from, this.at)
   }
 
   slice(from: number, to: number): Uint8Array {
@@ -67,13 +67,13 @@ export class Bytes {
   /** A vector: its announced number of items, each of at least one byte. */
   times(read: (index: number) => void): number {
     const count = this.u32()
-    if (count > this.end - this.at) throw new Malformed(`it announces ${count} items and ends early`)
+    if (count > this.end - this.at) throw new MalformedBinary(`it announces ${count} items and ends early`)
     for (let index = 0; index < count; index++) read(index)
     return count
   }
 }
 
-export class Writer {
+export class BinaryWriter {
   #bytes = new Uint8Array(1024)
   #length = 0
 
@@ -115,13 +115,13 @@ export class Writer {
   }
 
   /** Writes a length prefix and then the part. */
-  sized(part: Writer): this {
+  sized(part: BinaryWriter): this {
     const bytes = part.bytes()
     return this.u32(bytes.length).raw(bytes)
   }
 
   text(text: string): this {
-    return this.sized(new Writer().raw(new TextEncoder().encode(text)))
+    return this.sized(new BinaryWriter().raw(new TextEncoder().encode(text)))
   }
 
   bytes(): Uint8Array {

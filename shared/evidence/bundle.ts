@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { canonical, digestOf, parseJson } from '../bytes/json.ts'
 import { PATTERNS } from '../ids.ts'
 import { Plan } from '../plan/plan.ts'
-import { type CheckKey, COMPARED, contradictions } from './contradictions.ts'
+import { CHECK_NAMES, type CheckKey, contradictions } from './contradictions.ts'
 import { Envelope, payloadBytes, signedByExactly } from './dsse.ts'
 import { PublicKey } from './ed25519.ts'
 import type { DigestInput, Facts } from './statement.ts'
@@ -171,7 +171,7 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
   if (grant === null) holds('no grant is included where none was issued', bundle.grant === null)
   const granted = bundle.grant === null || grant === null ? null : grantIn(bundle.grant, edge, edgeKey)
   const found = contradictions(statement, { grant: granted, plan })
-  for (const [what, name] of Object.entries(COMPARED) as [CheckKey, string][]) {
+  for (const [what, name] of Object.entries(CHECK_NAMES) as [CheckKey, string][]) {
     // `Object.entries` loses the key type
     const faults = found.filter((one) => one.what === what).slice(0, MAX_FAULTS)
     if (faults.length === 0) holds(name, true)

@@ -7,16 +7,16 @@
 // digest of its command line, and times within the grant's.
 
 import { canonical, digestOf, sha256 } from '../bytes/json.ts'
-import { approvalId, attestationId, split } from '../ids.ts'
+import { approvalId, attestationId, splitId } from '../ids.ts'
 import { DEFAULT_LIMITS, LIMITS } from '../limits.ts'
 import { type Destination, isListed } from '../plan/egress-hosts.ts'
 import type { Connection, Outcome, Plan, StreamSummary } from '../plan/plan.ts'
-import { CONNECTIONS_TOLD } from '../plan/plan.ts'
+import { MAX_LISTED_CONNECTIONS } from '../plan/plan.ts'
 import type { CallState, Execution, Grant, Predicate, Statement } from './statement.ts'
 import { EDGE_EXECUTOR, endingOf, executionDigest, ISOLATE, SANDBOXES, UNSTARTED } from './statement.ts'
 
 /** The name of each check, as a list of checks shows it. */
-export const COMPARED = {
+export const CHECK_NAMES = {
   subject: 'the subject is this call',
   id: 'the attestation’s id is this call’s',
   facts: 'the facts are those of the grant',
@@ -31,7 +31,7 @@ export const COMPARED = {
   connections: 'connections were allowed only to the plan’s hosts',
   times: 'it ran within the time of its grant',
 } as const
-export type CheckKey = keyof typeof COMPARED
+export type CheckKey = keyof typeof CHECK_NAMES
 
 /** `at`: the field, as a JSON pointer into the statement. */
 export type Contradiction = { readonly at: string; readonly what: CheckKey }
@@ -90,7 +90,7 @@ type Rules<T, Context, Fields extends keyof T = keyof T> = {
 
 const PREDICATE: Rules<Predicate, Pick<Context, 'grant' | 'plan'>, Exclude<keyof Predicate, 'execution'>> = {
   *attestation_id({ attestation_id, facts }) {
-    if (attestation_id !== attestationId(facts.run, split(facts.call).n))
+    if (attestation_id !== attestationId(facts.run, splitId(facts.call).n))
       yield { at: '/attestation_id', what: 'id' }
   },
   *state({ state, execution: { outcome } }, { grant }) {
@@ -111,8 +111,8 @@ const PREDICATE: Rules<Predicate, Pick<Context, 'grant' | 'plan'>, Exclude<keyof
   *facts({ facts }, { grant }) {
     if (grant !== null) yield* differing(facts, grant.facts, '/facts')
     const { approval, call, run } = facts
-    if (split(call).run !== run) yield { at: '/facts/call', what: 'facts' }
-    if (approval !== null && approval.id !== approvalId(run, split(call).n))
+    if (splitId(call).run !== run) yield { at: '/facts/call', what: 'facts' }
+    if (approval !== null && approval.id !== approvalId(run, splitId(call).n))
       yield { at: '/facts/approval/id', what: 'facts' }
   },
   *grant({ grant: named }, { grant, plan }) {
@@ -305,7 +305,7 @@ const MASKED = /«[^»]*»/
 function* connected(one: Connection, i: number, plan: Plan | null): Generator<Contradiction> {
   const { host, port, verdict, folded, credentials = [], address, bytes_in, bytes_out } = one
   const to: Destination = { host, port }
-  if (folded !== undefined && i < CONNECTIONS_TOLD && verdict !== 'unknown_client')
+  if (folded !== undefined && i < MAX_LISTED_CONNECTIONS && verdict !== 'unknown_client')
     yield { at: '/folded', what: 'connections' }
   const hostHidden = MASKED.test(host) || (folded !== undefined && host === '' && port === 0)
   const listed = isListed(plan?.egress.hosts ?? [], to)

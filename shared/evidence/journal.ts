@@ -12,7 +12,7 @@ import { Effect } from './statement.ts'
  * What a policy set that is tested in shadow would have decided. `salt` keeps its digest in the
  * journal from revealing the decision.
  */
-export const Shadowed = z.strictObject({
+export const ShadowDecision = z.strictObject({
   version: z.int(),
   since_ms: Time,
   from: Effect,
@@ -21,7 +21,7 @@ export const Shadowed = z.strictObject({
   policies: z.array(z.string()),
   salt: z.string(),
 })
-export type Shadowed = z.infer<typeof Shadowed>
+export type ShadowDecision = z.infer<typeof ShadowDecision>
 
 /** One entry of a run's journal, as the event stream sends it. */
 export const JournalEntry = z.strictObject({
@@ -36,7 +36,7 @@ export const JournalEntry = z.strictObject({
    * For operators only, so `hash` does not cover it. The hash covers its digest, which is
    * `shadow_sha256` of the body.
    */
-  shadow: Shadowed.optional(),
+  shadow: ShadowDecision.optional(),
 })
 export type JournalEntry = z.infer<typeof JournalEntry>
 
@@ -47,7 +47,7 @@ export type Head = { readonly seq: number; readonly hash: string }
 export const GENESIS: Head = { seq: 0, hash: '0'.repeat(64) }
 
 export type UnhashedEntry = Omit<JournalEntry, 'hash'>
-export const linkOf = ({ seq, at_ms, kind, call, body, prev }: UnhashedEntry): string =>
+export const entryHash = ({ seq, at_ms, kind, call, body, prev }: UnhashedEntry): string =>
   digestOf({ seq, at_ms, kind, call, body, prev })
 
 export type ChainBreak = { readonly seq: number; readonly reason: string }
@@ -67,7 +67,7 @@ export function verifyChain(
     if (entry.seq !== head.seq + 1)
       return broken(`entry ${head.seq + 1} is missing or out of order: \`seq\` is ${entry.seq}`)
     if (entry.prev !== head.hash) return broken('`prev` is not the hash of the entry before it')
-    if (entry.hash !== linkOf(entry)) return broken('`hash` does not fit the entry')
+    if (entry.hash !== entryHash(entry)) return broken('`hash` does not fit the entry')
     if (entry.shadow !== undefined && entry.body['shadow_sha256'] !== digestOf(entry.shadow))
       return broken('`shadow` is not what was journalled')
     head = { seq: entry.seq, hash: entry.hash }

@@ -7,7 +7,7 @@ import { sha256 } from '../bytes/json.ts'
 
 export type Node = { readonly level: number; readonly index: number; readonly hash: string }
 /** ReadNodes the stored node of a full subtree within the tree's current size. */
-export type Read = (level: number, index: number) => string
+export type ReadNode = (level: number, index: number) => string
 
 export const EMPTY_ROOT = sha256('')
 
@@ -21,7 +21,7 @@ const nodeHash = (left: string, right: string): string =>
  * The nodes to store when `leaf` becomes leaf number `size`: the leaf and every subtree that it
  * completes.
  */
-export function append(size: number, leaf: string, read: Read): Node[] {
+export function append(size: number, leaf: string, read: ReadNode): Node[] {
   let node: Node = { level: 0, index: size, hash: leaf }
   const written = [node]
   while (node.index % 2 === 1) {
@@ -32,13 +32,14 @@ export function append(size: number, leaf: string, read: Read): Node[] {
   return written
 }
 
-export const root = (size: number, read: Read): string => (size === 0 ? EMPTY_ROOT : subtree(0, size, read))
+export const root = (size: number, read: ReadNode): string =>
+  size === 0 ? EMPTY_ROOT : subtree(0, size, read)
 
 /**
  * The hash over the leaves [begin, end): read for a full subtree, otherwise computed from its two
  * parts.
  */
-function subtree(begin: number, end: number, read: Read): string {
+function subtree(begin: number, end: number, read: ReadNode): string {
   const { level, width } = smallestPower(end - begin)
   if (width === end - begin) return read(level, begin / width)
   const middle = begin + width / 2
@@ -62,7 +63,7 @@ function smallestPower(count: number): { level: number; width: number } {
  * The siblings on the path from leaf `index` to the root of `size` leaves, deepest first. 0 ≤ index
  * < size.
  */
-export function inclusion(index: number, size: number, read: Read): string[] {
+export function inclusion(index: number, size: number, read: ReadNode): string[] {
   const proof: string[] = []
   let [begin, end] = [0, size]
   while (end - begin > 1) {
@@ -82,7 +83,7 @@ export function inclusion(index: number, size: number, read: Read): string[] {
  * The hashes that rebuild both roots and so prove that the tree of `m` leaves is a prefix of that
  * of `n`. 0 ≤ m ≤ n.
  */
-export function consistency(m: number, n: number, read: Read): string[] {
+export function consistency(m: number, n: number, read: ReadNode): string[] {
   if (m === 0 || m === n) return []
   const proof: string[] = []
   let [begin, end] = [0, n]

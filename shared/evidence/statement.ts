@@ -5,7 +5,7 @@
 import { z } from 'zod'
 import type { Json } from '../bytes/json.ts'
 import { digestOf } from '../bytes/json.ts'
-import { asTold, TOLD_CHARS } from '../bytes/signable-text.ts'
+import { SIGNED_TEXT_CHARS, toSignableText } from '../bytes/signable-text.ts'
 import type { Code } from '../failures.ts'
 import { Name, Sha256, Time } from '../fields.ts'
 import { PATTERNS } from '../ids.ts'
@@ -237,13 +237,19 @@ function signable({ outcome, connections, files, ...rest }: Execution): Executio
     ...rest,
     outcome:
       outcome !== null && 'detail' in outcome
-        ? { ...outcome, detail: asTold(outcome.detail, TOLD_CHARS.detail) }
+        ? { ...outcome, detail: toSignableText(outcome.detail, SIGNED_TEXT_CHARS.detail) }
         : outcome,
-    connections: connections.map((one) => ({ ...one, host: asTold(one.host, TOLD_CHARS.host) })),
+    connections: connections.map((one) => ({
+      ...one,
+      host: toSignableText(one.host, SIGNED_TEXT_CHARS.host),
+    })),
     ...(files && {
       files: {
         ...files,
-        left: files.left.map(({ path, why }) => ({ path: asTold(path, TOLD_CHARS.left), why })),
+        left: files.left.map(({ path, why }) => ({
+          path: toSignableText(path, SIGNED_TEXT_CHARS.left),
+          why,
+        })),
       },
     }),
   }

@@ -10,10 +10,14 @@ import { type Envelope, payloadBytes, type Signer, seal, signedByExactly } from 
 
 export const PROOF_TYPE = 'application/vnd.countersign.worker-proof+json'
 /** The longest text that a canary's observation may have; the rest is cut off. */
-export const SEEN_CHARS = 300
+export const OBSERVATION_CHARS = 300
 
-const Check = z.strictObject({ name: z.string().max(100), ok: z.boolean(), seen: z.string().max(SEEN_CHARS) })
-export const Part = z.strictObject({
+const Check = z.strictObject({
+  name: z.string().max(100),
+  ok: z.boolean(),
+  seen: z.string().max(OBSERVATION_CHARS),
+})
+export const ProofPart = z.strictObject({
   ok: z.boolean(),
   /**
    * Why no canaries ran: switched off by the worker's operator, impossible on this platform, or a
@@ -22,7 +26,7 @@ export const Part = z.strictObject({
   lack: z.enum(['disabled', 'unsupported_platform', 'sandbox_unavailable']).nullable(),
   checks: z.array(Check).max(100),
 })
-export type Part = z.infer<typeof Part>
+export type ProofPart = z.infer<typeof ProofPart>
 const Version = z.string().max(64)
 
 /**
@@ -37,7 +41,7 @@ const OwnProfile = z.strictObject({
 export const PROFILES_MAX = 32
 
 /** What a worker can offer to calls. It gets no call that needs more. */
-export const Means = z.strictObject({
+export const WorkerResources = z.strictObject({
   tiers: z.array(Tier).max(2),
   /** Whether tier C works for calls that may reach hosts. */
   egress: z.boolean(),
@@ -45,8 +49,8 @@ export const Means = z.strictObject({
   cgroups: z.boolean(),
   profiles: z.array(OwnProfile).max(PROFILES_MAX),
 })
-export type Means = z.infer<typeof Means>
-export const NO_RESOURCES: Means = { tiers: [], egress: false, cgroups: false, profiles: [] }
+export type WorkerResources = z.infer<typeof WorkerResources>
+export const NO_RESOURCES: WorkerResources = { tiers: [], egress: false, cgroups: false, profiles: [] }
 
 export const WorkerProof = z.strictObject({
   format: z.literal('countersign-worker-proof/v1'),
@@ -56,36 +60,36 @@ export const WorkerProof = z.strictObject({
   at_ms: z.int().min(0),
   took_ms: z.int().min(0),
   versions: z.strictObject({ kernel: Version, bubblewrap: Version, util_linux: Version, node: Version }),
-  tiers: z.strictObject({ B: Part, C: Part }),
+  tiers: z.strictObject({ B: ProofPart, C: ProofPart }),
   /** Tier C for calls that may reach hosts. */
-  egress: Part,
+  egress: ProofPart,
   /**
    * Limits for all processes of a call together. Without it tier C is `C-nocgroup`: the limits
    * apply to each process alone.
    */
-  cgroups: Part,
+  cgroups: ProofPart,
   /**
    * Warm sandboxes of tier C. Without it, each call starts its own sandbox. Absent only in older
    * proofs.
    */
-  prepared: Part.optional(),
+  prepared: ProofPart.optional(),
   /**
    * Profiles that the worker's operator added, each proven by the canaries of its base profile.
    * Absent only in older proofs.
    */
   profiles: z
-    .array(OwnProfile.extend({ proof: Part }))
+    .array(OwnProfile.extend({ proof: ProofPart }))
     .max(PROFILES_MAX)
     .optional(),
 })
 export type WorkerProof = z.infer<typeof WorkerProof>
 
-export const provenMeans = ({
+export const provenResources = ({
   tiers,
   egress,
   cgroups,
   profiles = [],
-}: Pick<WorkerProof, 'tiers' | 'egress' | 'cgroups' | 'profiles'>): Means => ({
+}: Pick<WorkerProof, 'tiers' | 'egress' | 'cgroups' | 'profiles'>): WorkerResources => ({
   tiers: Tier.options.filter((tier) => tiers[tier].ok),
   egress: tiers.C.ok && egress.ok,
   cgroups: cgroups.ok,
@@ -96,7 +100,7 @@ export const provenMeans = ({
  * The intersection of what was proven and what is reported. A profile whose definition has changed
  * is not in it.
  */
-export const narrowed = (proven: Means, reported: Means): Means => ({
+export const intersectResources = (proven: WorkerResources, reported: WorkerResources): WorkerResources => ({
   tiers: proven.tiers.filter((tier) => reported.tiers.includes(tier)),
   egress: proven.egress && reported.egress,
   cgroups: proven.cgroups && reported.cgroups,
@@ -106,7 +110,7 @@ export const narrowed = (proven: Means, reported: Means): Means => ({
 })
 
 /** The needs of a plan that `means` does not meet, in words (L8, K04). */
-export function unmet({ tier, egress, profile, cgroup }: ProcessPlan, means: Means): string[] {
+export function unmetNeeds({ tier, egress, profile, cgroup }: ProcessPlan, means: WorkerResources): string[] {
   const from = egress.hosts.length === 0 ? 'c_offline' : 'c_relayed'
   const needs: readonly (readonly [string, boolean])[] = [
     [`tier ${tier}`, means.tiers.includes(tier)],
@@ -122,7 +126,7 @@ export function unmet({ tier, egress, profile, cgroup }: ProcessPlan, means: Mea
 
 /** `C-nocgroup`: tier C whose limits apply to each process alone. */
 export const AdvertisedTier = z.enum(['B', 'C', 'C-nocgroup'])
-export const advertised = ({ tiers, cgroups }: Means): z.infer<typeof AdvertisedTier>[] =>
+export const advertisedTiers = ({ tiers, cgroups }: WorkerResources): z.infer<typeof AdvertisedTier>[] =>
   tiers.map((tier) => (tier === 'C' && !cgroups ? 'C-nocgroup' : tier))
 
 export const sealProof = (proof: WorkerProof, worker: Signer): Envelope => seal(PROOF_TYPE, proof, worker)

@@ -2,9 +2,9 @@
 // bytes. Pure.
 
 import { z } from 'zod'
-import { DECEIVING } from '../bytes/confusable-characters.ts'
+import { CONFUSABLE } from '../bytes/confusable-characters.ts'
 import { sha256 } from '../bytes/json.ts'
-import { TOLD_CHARS } from '../bytes/signable-text.ts'
+import { SIGNED_TEXT_CHARS } from '../bytes/signable-text.ts'
 import { PATTERNS } from '../ids.ts'
 import { LIMITS } from '../limits.ts'
 
@@ -31,7 +31,7 @@ export function pathFault(path: string): string | undefined {
   if (parts.includes('') || parts.includes('.') || parts.includes('..'))
     return 'must be relative and in its shortest form, without `..`'
   if (parts.some((part) => Buffer.byteLength(part) > 255)) return 'must have parts of at most 255 bytes'
-  if (UNFIT.test(path) || DECEIVING.test(path) || path !== path.normalize('NFC'))
+  if (UNFIT.test(path) || CONFUSABLE.test(path) || path !== path.normalize('NFC'))
     return 'must have plain characters only, in the form NFC'
   if (parts.some((part) => part.toLowerCase() === '.git'))
     return 'must not contain `.git`: programs run what such a folder configures' // S45
@@ -89,7 +89,7 @@ export const HypotheticalFiles = listed(
  * `secret`: the file or its name contains a secret of the call. `path` is escaped as in JSON.
  */
 const LeftFile = z.strictObject({
-  path: z.string().max(TOLD_CHARS.left),
+  path: z.string().max(SIGNED_TEXT_CHARS.left),
   why: z.enum(['name', 'no_file', 'too_much', 'no_room', 'not_sent', 'secret']),
 })
 export type LeftFile = z.infer<typeof LeftFile>

@@ -12,7 +12,7 @@ const ADDRESS = /^[0-9.]+$|:/
  * `host[:port]` matches that host; `.suffix[:port]` matches all names below it, but not the suffix.
  * It is compared label by label (N07), and never matches an IP address.
  */
-export function covers(pattern: string, { host, port }: Destination): boolean {
+export function matchesHost(pattern: string, { host, port }: Destination): boolean {
   const [name = '', only] = pattern.split(':')
   if (only === undefined ? !WEB_PORTS.includes(port) : Number(only) !== port) return false
   return name.startsWith('.')
@@ -21,4 +21,4 @@ export function covers(pattern: string, { host, port }: Destination): boolean {
 }
 
 export const isListed = (patterns: readonly string[], to: Destination): boolean =>
-  patterns.some((pattern) => covers(pattern, to))
+  patterns.some((pattern) => matchesHost(pattern, to))

@@ -2,7 +2,7 @@
 // it, and the worker follows it to the letter.
 
 import { z } from 'zod'
-import { TOLD_CHARS } from '../bytes/signable-text.ts'
+import { SIGNED_TEXT_CHARS } from '../bytes/signable-text.ts'
 import { PATTERNS } from '../ids.ts'
 import { LIMITS, MAX_BUDGET, MAX_LIMITS, MAX_SKILL_LIMITS } from '../limits.ts'
 import { InputFiles } from './call-files.ts'
@@ -52,7 +52,7 @@ export const HostPattern = z
   .max(260)
   .regex(
     /^\.?(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*(?::[1-9][0-9]{0,4})?$/,
-    'is not a host: write `api.example.com`, `api.example.com:8443` or `.example.com`, in lower case, without `https://` and without a path',
+    'is not a host: use `api.example.com`, `api.example.com:8443` or `.example.com`, in lower case, without `https://` and without a path',
   )
 
 /** One host and one port. */
@@ -107,7 +107,7 @@ export const EnvName = z
   .string()
   .regex(
     /^[A-Z_][A-Z0-9_]{0,63}$/,
-    'must be the name of a variable: 1 to 64 of `A-Z`, `0-9` and `_`, not beginning with a digit',
+    'must be the name of an environment variable: 1 to 64 of `A-Z`, `0-9` and `_`, not beginning with a digit',
   )
 
 /**
@@ -171,7 +171,7 @@ export const KeyPrefix = z
   .max(128)
   .regex(
     /^(?:[A-Za-z0-9][A-Za-z0-9_./-]*)?$/,
-    'must be the beginning of keys: `A-Z`, `a-z`, `0-9`, `_`, `.`, `/` and `-`',
+    'must be a prefix of keys: letters, digits, `_`, `.`, `/` and `-`, beginning with a letter or digit',
   )
   .refine((prefix) => !prefix.includes('..'), 'must not contain `..`')
 export const SkillVersion = z
@@ -231,7 +231,7 @@ export const Plan = z.discriminatedUnion('tier', [ProcessPlan, SkillPlan])
 export type Plan = ProcessPlan | SkillPlan
 
 /** The input files of a plan. A skill has none. */
-export const broughtBy = (plan: Plan | null | undefined): ProcessPlan['files'] =>
+export const inputFilesOf = (plan: Plan | null | undefined): ProcessPlan['files'] =>
   plan === null || plan === undefined || plan.tier === 'A' ? undefined : plan.files
 
 /** The part of a plan or tool that names secrets. */
@@ -276,17 +276,17 @@ export const Outcome = z.discriminatedUnion('kind', [
   /** Its workspace on disk exceeded its limit of bytes or files. */
   z.strictObject({ kind: z.literal('workspace_cap') }),
   /** It succeeded, but its output does not match the schema of its tool. */
-  z.strictObject({ kind: z.literal('invalid_output'), detail: z.string().max(TOLD_CHARS.detail) }),
+  z.strictObject({ kind: z.literal('invalid_output'), detail: z.string().max(SIGNED_TEXT_CHARS.detail) }),
   z.strictObject({ kind: z.literal('cancelled') }),
   /**
    * Endings of a skill: it returned a result or an error, trapped, used up its fuel, or used an
    * import that was not granted.
    */
   z.strictObject({ kind: z.literal('returned') }),
-  z.strictObject({ kind: z.literal('skill_error'), detail: z.string().max(TOLD_CHARS.detail) }),
-  z.strictObject({ kind: z.literal('trap'), detail: z.string().max(TOLD_CHARS.detail) }),
+  z.strictObject({ kind: z.literal('skill_error'), detail: z.string().max(SIGNED_TEXT_CHARS.detail) }),
+  z.strictObject({ kind: z.literal('trap'), detail: z.string().max(SIGNED_TEXT_CHARS.detail) }),
   z.strictObject({ kind: z.literal('fuel_exhausted') }),
-  z.strictObject({ kind: z.literal('capability_denied'), detail: z.string().max(TOLD_CHARS.detail) }),
+  z.strictObject({ kind: z.literal('capability_denied'), detail: z.string().max(SIGNED_TEXT_CHARS.detail) }),
   /**
    * The worker refused: the plan needs something that this host has not proven or no longer has, or
    * names a host that it may not reach.
@@ -294,10 +294,10 @@ export const Outcome = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('refused'),
     code: RefusalCode,
-    detail: z.string().max(TOLD_CHARS.detail),
+    detail: z.string().max(SIGNED_TEXT_CHARS.detail),
   }),
   /** The sandbox failed before or during the tool's execution, which did not finish. */
-  z.strictObject({ kind: z.literal('infra'), detail: z.string().max(TOLD_CHARS.detail) }),
+  z.strictObject({ kind: z.literal('infra'), detail: z.string().max(SIGNED_TEXT_CHARS.detail) }),
 ])
 export type Outcome = z.infer<typeof Outcome>
 
@@ -316,11 +316,11 @@ export type StreamSummary = z.infer<typeof StreamSummary>
  * The number of connections that are listed one by one (about 20 kB of a statement); the others are
  * summed up.
  */
-export const CONNECTIONS_TOLD = 128
+export const MAX_LISTED_CONNECTIONS = 128
 
 /** One connection that the egress proxy saw, or the sum of many. */
 export const Connection = z.strictObject({
-  host: z.string().max(TOLD_CHARS.host),
+  host: z.string().max(SIGNED_TEXT_CHARS.host),
   port: z.int().min(0).max(65535),
   address: z.string().max(64),
   bytes_out: z.int().min(0),

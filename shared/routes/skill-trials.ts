@@ -1,7 +1,7 @@
 // The route on which authors try a skill before it is published.
 
 import { LIMITS } from '../limits.ts'
-import { Trials, Tried } from '../wire/skill-trials.ts'
+import { TrialResult, Trials } from '../wire/skill-trials.ts'
 import { list, routes } from './route.ts'
 
 export const SKILL_TRIALS = routes({
@@ -15,7 +15,7 @@ export const SKILL_TRIALS = routes({
     body: Trials,
     body_bytes: LIMITS.skill_package_bytes,
     status: 200,
-    result: list(Tried),
+    result: list(TrialResult),
     failures: ['invalid_skill', 'invalid_schema', 'invalid_arguments', 'unavailable'],
   },
 })

@@ -1,5 +1,6 @@
-// What a value lacks to fit a schema of ours: field by field, in the words of the person who sent it. Nothing else reads zod's issues, so
-// that no message of the library reaches a user. A message says of the field what it must be: "must be text, not a number".
+// Explains field by field why a value does not match one of our schemas. Only this file reads zod's
+// issues, so no message of the library reaches a user. A message completes a sentence about the
+// field: "must be text, not a number".
 
 import type { z } from 'zod'
 import type { FieldError } from '../failures.ts'
@@ -7,7 +8,7 @@ import { PATTERNS } from '../ids.ts'
 import { LIMITS } from '../limits.ts'
 import { err, ok, type Result } from '../result.ts'
 
-/** As many as help to correct a request. */
+/** More errors would not help to correct a request. */
 const ERRORS_MAX = 16
 
 export function readAs<T>(schema: z.ZodType<T>, value: unknown): Result<T, FieldError[]> {
@@ -17,7 +18,7 @@ export function readAs<T>(schema: z.ZodType<T>, value: unknown): Result<T, Field
     : err(read.error.issues.flatMap((issue) => errorsIn(issue)).slice(0, ERRORS_MAX))
 }
 
-/** The same in one line, for a terminal or a log. */
+/** The errors in one line, for a terminal or a log. */
 export const inOneLine = (errors: readonly FieldError[]): string =>
   errors
     .map(({ at, message }) => `\`${at.slice(1).replaceAll('/', '.') || 'the whole'}\`: ${message}`)
@@ -37,7 +38,7 @@ const KINDS: Readonly<Record<string, string>> = {
 }
 const inWords = (kind: string): string => KINDS[kind] ?? `\`${kind}\``
 
-/** A number of another kind is not told as "a number". */
+/** Says "must be a whole number", without "not a number", for a number of the wrong kind. */
 export function kindsInWords(wanted: readonly string[], is: string): string {
   const must = `must be ${wanted.map(inWords).join(' or ')}`
   return is === 'number' && wanted.some((kind) => NUMBERS.has(kind)) ? must : `${must}, not ${inWords(is)}`
@@ -47,7 +48,9 @@ const NUMBERS: ReadonlySet<string> = new Set(['number', 'int', 'integer'])
 const kindOf = (value: unknown): string =>
   value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value
 
-/** How names and ids are written. A schema with a pattern of its own says so itself. */
+/**
+ * Messages for the patterns of names and ids. A schema with another pattern has its own message.
+ */
 const WRITTEN: ReadonlyMap<string, string> = new Map([
   [String(PATTERNS.name), 'must be 1 to 64 of `a-z`, `0-9`, `_`, `.` and `-`, beginning with a letter'],
   [String(PATTERNS.tenant), 'must be 1 to 32 of `a-z`, `0-9` and `-`, beginning with a letter'],
@@ -60,7 +63,7 @@ const WRITTEN: ReadonlyMap<string, string> = new Map([
   [String(PATTERNS.standing), 'is not the id of a standing approval; those look like `std_01ABC…`'],
 ])
 
-/** Asked only where the schema has no words of its own. */
+/** The message of an issue for which the schema has none. */
 function sentenceOf(issue: z.core.$ZodRawIssue): string {
   switch (issue.code) {
     case 'invalid_type':
@@ -115,7 +118,10 @@ function errorsIn(issue: z.core.$ZodIssue, above: readonly PropertyKey[] = []): 
   return [{ at: pointer(path), message: issue.message }]
 }
 
-/** Of the forms that a value may have, the errors of the one that was probably meant: it fits at the top and fails further down. */
+/**
+ * For a union: the errors of the form that was probably meant, which matches at the top level and
+ * fails further down.
+ */
 function errorsInForms(
   forms: readonly (readonly z.core.$ZodIssue[])[],
   path: readonly PropertyKey[],
@@ -128,7 +134,10 @@ function errorsInForms(
   return [{ at: pointer(path), message: eitherOf([...messages]) }]
 }
 
-/** "must be text, not a number" and "must be a list, not a number" is "must be text or a list, not a number". */
+/**
+ * "must be text, not a number" and "must be a list, not a number" is "must be text or a list, not a
+ * number".
+ */
 function eitherOf(messages: readonly string[]): string {
   const parts = messages.map((message) => /^(is missing; it |)must be (.*?)(, not .*|)$/.exec(message))
   const [, missing = '', , not = ''] = parts[0] ?? []
@@ -138,7 +147,7 @@ function eitherOf(messages: readonly string[]): string {
     : messages.join(', or ')
 }
 
-/** A field's name may be as long as a body. */
+/** A JSON pointer, cut off because a field's name may be as long as a body. */
 function pointer(path: readonly PropertyKey[]): string {
   const at = `/${path.map(String).join('/')}`
   return at.length <= LIMITS.schema_told_chars

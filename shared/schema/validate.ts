@@ -6,7 +6,7 @@ import { dereference, type OutputUnit, validate } from '@cfworker/json-schema'
 import type { FieldError } from '../failures.ts'
 import { LIMITS } from '../limits.ts'
 import { kindsInWords } from './field-errors.ts'
-import { effortOf } from './validation-cost.ts'
+import { validationCost } from './validation-cost.ts'
 
 /** Returns a few of the places where the value does not fit, or an empty list. */
 export type SchemaCheck = (value: unknown) => FieldError[]
@@ -21,7 +21,7 @@ const TOO_MUCH: FieldError = {
 
 export function schemaCheck(schema: Readonly<Record<string, unknown>>): SchemaCheck {
   const lookup = dereference(schema)
-  const effort = effortOf(schema, LIMITS.schema_effort)
+  const effort = validationCost(schema, LIMITS.schema_effort)
   return (value) => {
     const needed = effort(value)
     if (needed > LIMITS.schema_effort) return [TOO_MUCH]
@@ -102,7 +102,7 @@ function message(keyword: string, error: string): string {
     case 'format':
       return `must be written as \`${between(error, 'format "', '".')}\``
     case 'dependentRequired':
-      return `needs \`${between(error, 'have "', '".')}\` beside it`
+      return `needs \`${between(error, 'have "', '".')}\` too`
     case 'minProperties':
       return `must have at least ${between(error, 'least ', ' prop')} fields`
     case 'maxProperties':

@@ -35,7 +35,7 @@ export function sizeOf(value: unknown): number {
 }
 
 /** The cost of validating a value against this schema. Counting stops once it exceeds `most`. */
-export function effortOf(schema: Schema, most: number): (value: unknown) => number {
+export function validationCost(schema: Schema, most: number): (value: unknown) => number {
   const sizes = new Map<unknown, number>()
   return (value) => {
     const walk = new Walk(schema, sizes, most)
@@ -88,7 +88,10 @@ class Walk {
     else if (keyword === 'multipleOf') this.left -= COST.multiple
   }
 
-  /** Schemas that apply to the same place. The validator copies what they visited if there may be several. */
+  /**
+   * Schemas that apply to the same place. The validator copies what they visited if there may be
+   * several.
+   */
   #joins(keyword: string, operand: unknown, value: unknown): number {
     switch (keyword) {
       case '$ref':

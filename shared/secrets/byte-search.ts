@@ -67,7 +67,7 @@ function* fragmentsOf(value: string): Generator<Uint8Array> {
  * The sorted fragments. Fragments with a common prefix are adjacent, so a range of them is a state
  * of the automaton.
  */
-export class Pieces {
+export class FragmentIndex {
   readonly #pieces: readonly Uint8Array[]
   readonly #names: readonly string[]
   /** For each first byte: the index of the first fragment that begins with it. */
@@ -136,11 +136,11 @@ type OpenMatch = MatchState & { readonly from: number }
  * Matches the fragments against one stream, with at most one open match per position in a fragment.
  */
 export class FragmentMatcher {
-  readonly #pieces: Pieces
+  readonly #pieces: FragmentIndex
   readonly #onFind: OnFind
   #open: OpenMatch[] = []
 
-  constructor(pieces: Pieces, onFind: OnFind) {
+  constructor(pieces: FragmentIndex, onFind: OnFind) {
     this.#pieces = pieces
     this.#onFind = onFind
   }

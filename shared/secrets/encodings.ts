@@ -4,7 +4,7 @@
 // see it. Compressed, encrypted, reversed or doubly encoded values are not found.
 
 import type { Find } from './byte-search.ts'
-import { FragmentMatcher, isIgnored, MAX_SPAN, Pieces } from './byte-search.ts'
+import { FragmentIndex, FragmentMatcher, isIgnored, MAX_SPAN } from './byte-search.ts'
 
 /** Consumes bytes, each with its position in the text. */
 type Reader = {
@@ -18,16 +18,18 @@ type Trails = () => FragmentMatcher
  * The values to search for. A value that contains an escape itself is also searched in its decoded
  * form.
  */
-export const piecesOf = (values: readonly (readonly [name: string, value: string])[]): Pieces =>
-  new Pieces(values.flatMap(([name, value]) => [[name, value] as const, [name, unescaped(value)] as const]))
+export const fragmentsOf = (values: readonly (readonly [name: string, value: string])[]): FragmentIndex =>
+  new FragmentIndex(
+    values.flatMap(([name, value]) => [[name, value] as const, [name, unescaped(value)] as const]),
+  )
 
 /** The search of one text, which may arrive in parts. */
-export class Search {
+export class SecretSearch {
   readonly #readers: readonly Reader[]
   #finds: Find[] = []
   #at = 0
 
-  constructor(pieces: Pieces) {
+  constructor(pieces: FragmentIndex) {
     const trails = (): FragmentMatcher => new FragmentMatcher(pieces, (find) => this.#finds.push(find))
     const plain = (): Reader[] => [trails(), new Hexadecimal(pieces, trails), new Base64(pieces, trails)]
     this.#readers = [...plain(), new Decimal(trails()), new Unescaping(plain())]
@@ -74,13 +76,13 @@ SEXTET['_'.charCodeAt(0)] = 63
 
 /** Two digits are a byte; both alignments are searched. */
 class Hexadecimal implements Reader {
-  readonly #pieces: Pieces
+  readonly #pieces: FragmentIndex
   readonly #trails: readonly [FragmentMatcher, FragmentMatcher]
   #turn = 0
   #high = -1
   #from = 0
 
-  constructor(pieces: Pieces, trails: Trails) {
+  constructor(pieces: FragmentIndex, trails: Trails) {
     this.#pieces = pieces
     this.#trails = [trails(), trails()]
   }
@@ -118,13 +120,13 @@ class Hexadecimal implements Reader {
  * base64 of a longer text.
  */
 class Base64 implements Reader {
-  readonly #pieces: Pieces
+  readonly #pieces: FragmentIndex
   readonly #trails: readonly FragmentMatcher[]
   #count = 0
   #last = -1
   #from = 0
 
-  constructor(pieces: Pieces, trails: Trails) {
+  constructor(pieces: FragmentIndex, trails: Trails) {
     this.#pieces = pieces
     this.#trails = [trails(), trails(), trails(), trails()]
   }

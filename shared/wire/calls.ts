@@ -51,9 +51,15 @@ export const Call = z.strictObject({
     .strictObject({ id: ApprovalId, status: z.string(), expires_at: Time, page: z.string() })
     .optional(),
   plan: Plan.optional(),
-  /** While it runs: on which worker (`edge` runs skills), since when, and whether somebody asked to cancel it. */
+  /**
+   * Set while the call runs: its worker (`edge` for skills), since when, and whether a cancellation
+   * was requested.
+   */
   running: z.strictObject({ worker: z.string(), since_ms: Time, cancel_requested: z.boolean() }).optional(),
-  /** The arguments that an operator changed before approving. They run, and `digest` covers them; `from` is the digest of the proposal. */
+  /**
+   * The arguments that an operator changed before approving. They run, and `digest` covers them;
+   * `from` is the digest of the proposal.
+   */
   edited: z.strictObject({ arguments: z.record(z.string(), z.unknown()), from: Sha256 }).optional(),
   result: CallResult.optional(),
   attestation: z

@@ -5,8 +5,8 @@ import { EgressMode, Tier } from '../plan/plan.ts'
 
 const Scalar = z.union([z.string(), z.number(), z.boolean()])
 /** The value of a fact. A value that is neither a scalar nor a list of scalars is JSON text. */
-const Told = z.union([Scalar, z.array(Scalar)])
-export type Told = z.infer<typeof Told>
+const FactValue = z.union([Scalar, z.array(Scalar)])
+export type FactValue = z.infer<typeof FactValue>
 
 /**
  * `present`, `absent`: whether the fact exists. `has`, `lacks`: whether a list contains the value.
@@ -43,8 +43,8 @@ export type By = z.infer<typeof By>
  */
 export const Change = z.strictObject({
   fact: z.string(),
-  is: Told.optional(),
-  needs: z.strictObject({ op: Op, value: Told.optional() }),
+  is: FactValue.optional(),
+  needs: z.strictObject({ op: Op, value: FactValue.optional() }),
   by: By,
   words: z.string(),
 })

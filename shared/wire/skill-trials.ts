@@ -12,7 +12,7 @@ const Text = z.string().max(LIMITS.trial_text_chars)
 const Line = z.string().max(LIMITS.skill_url_chars + 16)
 
 /** The host's recorded answers. Each is used once, in order. */
-const Recorded = z.strictObject({
+const RecordedAnswers = z.strictObject({
   http: z
     .array(
       z.union([
@@ -39,12 +39,12 @@ const Recorded = z.strictObject({
     .regex(/^(?:[0-9a-f]{2}){1,64}$/)
     .default('00'),
 })
-export type Recorded = z.infer<typeof Recorded>
+export type RecordedAnswers = z.infer<typeof RecordedAnswers>
 
 export const Trial = z.strictObject({
   tool: Name,
   input: z.record(z.string(), z.unknown()),
-  host: Recorded.prefault({}),
+  host: RecordedAnswers.prefault({}),
 })
 export type Trial = z.infer<typeof Trial>
 
@@ -55,7 +55,7 @@ export const Trials = z.strictObject({
 })
 
 /** The result of one trial. */
-export const Tried = z.strictObject({
+export const TrialResult = z.strictObject({
   outcome: Outcome,
   output: z.string(),
   log: z.string(),
@@ -78,4 +78,4 @@ export const Tried = z.strictObject({
   kv: z.record(z.string(), z.string()),
   posts: z.array(z.strictObject({ channel: z.string(), text: z.string() })),
 })
-export type Tried = z.infer<typeof Tried>
+export type TrialResult = z.infer<typeof TrialResult>

@@ -95,7 +95,9 @@ export const RollBack = z.strictObject({ from: SkillVersion.nullable(), to: Skil
 export type RollBack = z.infer<typeof RollBack>
 
 /** The interfaces of the world that the manifest declares. */
-export const capabilitiesIn = ({ capabilities }: Pick<SkillManifest, 'capabilities'>): SkillCapability[] =>
+export const declaredCapabilities = ({
+  capabilities,
+}: Pick<SkillManifest, 'capabilities'>): SkillCapability[] =>
   SkillCapability.options.filter((name) => capabilities[name === 'channel' ? 'channels' : name] !== undefined)
 
 /** The names under which its tools are registered. */

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { Envelope } from '../evidence/dsse.ts'
 import { PublicKey } from '../evidence/ed25519.ts'
 import { CallState } from '../evidence/statement.ts'
-import { AdvertisedTier, Means, WorkerProof } from '../evidence/worker-proof.ts'
+import { AdvertisedTier, WorkerProof, WorkerResources } from '../evidence/worker-proof.ts'
 import { CallId, Name, RunId, Sha256, Time, WorkerId } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
 import { ProcessPlan, Tier } from '../plan/plan.ts'
@@ -31,7 +31,7 @@ export const Worker = z.strictObject({
   /** The same, with the names of profiles. */
   advertised: z.array(AdvertisedTier),
   /** What calls may rely on: proven recently, and still reported in heartbeats. */
-  means: Means,
+  means: WorkerResources,
   enrolled_at_ms: Time,
   seen_at_ms: Time.nullable(),
   /**
@@ -57,7 +57,7 @@ const ProcessId = z.string().regex(/^[A-Za-z0-9_-]{22}$/)
  * A claim reports what the worker has at this moment. It can only narrow the proof: what is not
  * reported is absent.
  */
-export const ClaimRequest = Means.partial({ egress: true, cgroups: true, profiles: true }).extend({
+export const ClaimRequest = WorkerResources.partial({ egress: true, cgroups: true, profiles: true }).extend({
   run: RunId,
   call: CallId,
   process: ProcessId.optional(),

@@ -3,7 +3,7 @@
 // of the same kind as workerd’s.
 
 import { meter } from '../../edge/skills/metering/meter.ts'
-import { assembled } from '../support/skills/skill.ts'
+import { assemble } from '../support/skills/skill.ts'
 import { type Exports, fuelled, Instance, Module } from '../support/skills/wasm.ts'
 
 /**
@@ -120,7 +120,7 @@ const PLENTY = 1_000_000_000_000n
 export async function timeKernels(rounds: number): Promise<Kernel[]> {
   const found: Kernel[] = []
   for (const { name, n, counts, wat } of SOURCES) {
-    const module = await assembled(`(module ${wat})`)
+    const module = await assemble(`(module ${wat})`)
     const done = meter(module, { pages: 32, elements: 0 })
     if (!done.ok) throw new Error(done.error.detail)
     const { counter, imports } = fuelled(PLENTY)

@@ -5,14 +5,14 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { ROOT } from '../../infra/state.ts'
-import { Desk } from '../support/fixtures.ts'
+import { Fixtures } from '../support/fixtures.ts'
 import { sharedStack } from '../support/stack/stack.ts'
 import { countersign } from './approval-links/countersign.ts'
 import { CHECKS, conform, DEFAULTS } from './approval-links/suite.ts'
 
-const desk = new Desk('conformance', sharedStack())
-const agent = await desk.agent()
-const where = { url: desk.url, operatorKey: desk.rootKey, agentKey: agent.key }
+const fixtures = new Fixtures('conformance', sharedStack())
+const agent = await fixtures.agent()
+const where = { url: fixtures.url, operatorKey: fixtures.rootKey, agentKey: agent.key }
 
 test('P01, P02, P03, P04, P05, P06, P07 our approval links keep every promise, with 1,000 answers at once and 10,000 altered tokens', {
   timeout: 300_000,

@@ -7,7 +7,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
-import { Child, pdeathsig, type Spec } from '../../infra/child-process.ts'
+import { Child, type ChildSpec, pdeathsig } from '../../infra/child-process.ts'
 import { ROOT } from '../../infra/state.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'countersign-'))
@@ -78,7 +78,10 @@ test('the process of an npm script ends when its starter or npm is killed', asyn
   await expect.poll(() => alive(second), { timeout: 5_000 }).toBe(false)
 })
 
-const spec = (argv: readonly string[], ready: Spec['ready'] = () => Promise.resolve(true)): Spec => ({
+const spec = (
+  argv: readonly string[],
+  ready: ChildSpec['ready'] = () => Promise.resolve(true),
+): ChildSpec => ({
   name: 'part',
   argv: pdeathsig(argv),
   env: { PATH: '/usr/bin:/bin' },

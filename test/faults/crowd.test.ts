@@ -4,7 +4,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../shared/limits.ts'
 import { bearer, type Client, client } from '../../shared/routes/client.ts'
-import { eventually, HurtStack, must } from '../support/stack/hurt-stack.ts'
+import { eventually } from '../support/eventually.ts'
+import { unwrap } from '../support/fixtures.ts'
+import { HurtStack } from '../support/stack/hurt-stack.ts'
 
 let hurt: HurtStack
 
@@ -39,13 +41,13 @@ const STAYS = {
 describe('on a worker with four slots', () => {
   beforeAll(async () => {
     hurt = await HurtStack.start({ concurrency: 4 })
-    must(await hurt.operator('putTool', { params: { name: 'stays' }, body: STAYS }))
+    unwrap(await hurt.operator('putTool', { params: { name: 'stays' }, body: STAYS }))
   })
   afterAll(() => hurt?.stop())
 
   test('a hundred waiting calls of an agent in ten runs hold up no first call of another agent or run', async () => {
     const body = { tools: ['stays'] }
-    const { key = '' } = must(await hurt.operator('putAgent', { params: { name: 'guest' }, body }))
+    const { key = '' } = unwrap(await hurt.operator('putAgent', { params: { name: 'guest' }, body }))
     const guest = client(hurt.stack.url, bearer(key))
     const runs = await inLanes(10, 4, () => hurt.run())
     const waiting = await inLanes(100, 8, (n) =>
@@ -64,13 +66,13 @@ describe('on a worker with four slots', () => {
       guest('proposeCallInNewRun', { body: { tool: 'stays', args: { seconds: '0' } }, wait: 30 }),
       hurt.agent('proposeCallInNewRun', { body: { tool: 'stays', args: { seconds: '0' } }, wait: 30 }),
     ])
-    expect(own.map((call) => must(call).state)).toEqual(['succeeded', 'succeeded'])
+    expect(own.map((call) => unwrap(call).state)).toEqual(['succeeded', 'succeeded'])
     const meanwhile = (await endedOf()) - before
     // Calls that ran, were rung for, or ended while we counted. In a plain queue it would be almost
     // all.
     expect(before).toBeLessThan(40)
     expect(meanwhile).toBeLessThan(50)
-    for (const run of runs) must(await hurt.agent('cancelRun', { params: { run } }))
+    for (const run of runs) unwrap(await hurt.agent('cancelRun', { params: { run } }))
   })
 
   describe('in a pool without a worker', () => {
@@ -85,12 +87,12 @@ describe('on a worker with four slots', () => {
       })
     beforeAll(async () => {
       const body = { tools: ['stays', 'mark.asking'], pool: 'nobody', budget: { max_calls_per_run: 5_000 } }
-      const { key = '' } = must(await hurt.operator('putAgent', { params: { name: 'crowd' }, body }))
+      const { key = '' } = unwrap(await hurt.operator('putAgent', { params: { name: 'crowd' }, body }))
       secret = key
       agent = client(hurt.stack.url, bearer(key))
-      run = must(await agent('createRun', { body: {} })).id
-      must(await propose(run, 'stays', 'the-first'))
-      await inLanes(LIMITS.waiting_calls_per_run - 1, 8, async () => must(await propose(run)))
+      run = unwrap(await agent('createRun', { body: {} })).id
+      unwrap(await propose(run, 'stays', 'the-first'))
+      await inLanes(LIMITS.waiting_calls_per_run - 1, 8, async () => unwrap(await propose(run)))
     })
 
     test('a run’s call beyond its share of the queue is refused with `queue_full`, and nobody is asked', async () => {
@@ -103,21 +105,23 @@ describe('on a worker with four slots', () => {
         expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '1'])
         expect(await answer.json()).toMatchObject({ code: 'queue_full', retry: true })
       }
-      const { items } = must(await hurt.operator('listApprovals', { query: {} }))
+      const { items } = unwrap(await hurt.operator('listApprovals', { query: {} }))
       expect(items.filter(({ call }) => call.startsWith(run.replace('run_', 'call_')))).toEqual([])
-      expect(must(await agent('readRun', { params: { run } })).used.calls).toBe(LIMITS.waiting_calls_per_run)
+      expect(unwrap(await agent('readRun', { params: { run } })).used.calls).toBe(
+        LIMITS.waiting_calls_per_run,
+      )
     })
 
     test('a repeated proposal still returns its call when the queue is full, and another run has its own share', async () => {
-      expect(must(await propose(run, 'stays', 'the-first')).state).toBe('granted')
-      const other = must(await agent('createRun', { body: {} })).id
-      expect(must(await propose(other)).state).toBe('granted')
+      expect(unwrap(await propose(run, 'stays', 'the-first')).state).toBe('granted')
+      const other = unwrap(await agent('createRun', { body: {} })).id
+      expect(unwrap(await propose(other)).state).toBe('granted')
     })
 
     test('an agent has only few doorbells in Redis, however many calls wait', async () => {
       const redis = hurt.redis()
-      const fresh = must(await agent('createRun', { body: {} })).id
-      await inLanes(50, 8, async () => must(await propose(fresh)))
+      const fresh = unwrap(await agent('createRun', { body: {} })).id
+      await inLanes(50, 8, async () => unwrap(await propose(fresh)))
       const lying = async (): Promise<Set<string | null>> => {
         const ids = await redis.lrange('cs:doorbell-default.nobody:wait', 0, -1)
         return new Set(
@@ -139,8 +143,8 @@ describe('on a worker with four slots', () => {
     })
 
     test('cancelled calls make room in the queue', async () => {
-      const { id } = must(await propose(run, 'stays', 'the-first'))
-      must(await agent('cancelCall', { params: { run, call: id } }))
+      const { id } = unwrap(await propose(run, 'stays', 'the-first'))
+      unwrap(await agent('cancelCall', { params: { run, call: id } }))
       await eventually('a call is taken', async () => (await propose(run)).ok)
     })
   })
@@ -149,7 +153,7 @@ describe('on a worker with four slots', () => {
 describe('on a worker with 64 slots', () => {
   beforeAll(async () => {
     hurt = await HurtStack.start({ concurrency: 64 })
-    must(await hurt.operator('putTool', { params: { name: 'stays' }, body: STAYS }))
+    unwrap(await hurt.operator('putTool', { params: { name: 'stays' }, body: STAYS }))
   })
   afterAll(() => hurt?.stop())
 

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { bearer, client } from '../../shared/routes/client.ts'
-import { Desk, granted, refusal } from '../support/fixtures.ts'
+import { Fixtures, refusalOf, unwrap } from '../support/fixtures.ts'
 import { fileOf } from '../support/stack/object-file.ts'
 import { startTestStack } from '../support/stack/stack.ts'
 
@@ -38,8 +38,8 @@ test('a tenant that never put a set gets the new defaults as an active version',
   leftByAnotherEdge(dir, 1)
   for (const _start of ['first', 'second']) {
     const { operator, stop } = await startTestStack({ state: dir })
-    const set = granted(await operator('readPolicies', {}))
-    const { items } = granted(await operator('listPolicyVersions', {}))
+    const set = unwrap(await operator('readPolicies', {}))
+    const { items } = unwrap(await operator('listPolicyVersions', {}))
     await stop()
     expect(set).toMatchObject({ version: 2, author: 'the edge', activated_by: 'the edge', previous: null })
     expect(set.policies['operators']).toContain('policy.activate')
@@ -53,13 +53,13 @@ test('a tenant that never put a set gets the new defaults as an active version',
 test('a tenant that has put a set, active or not, keeps its policies', async () => {
   const dir = stateFolder()
   const before = await startTestStack({ state: dir })
-  const { policies } = granted(await before.operator('readPolicies', {}))
+  const { policies } = unwrap(await before.operator('readPolicies', {}))
   const own = { ...policies, mine: 'forbid (principal in Role::"none", action, resource);' }
-  granted(await before.operator('putPolicies', { body: { policies: own, activate: false } }))
+  unwrap(await before.operator('putPolicies', { body: { policies: own, activate: false } }))
   await before.stop()
   leftByAnotherEdge(dir, 2)
   const { operator, stop } = await startTestStack({ state: dir })
-  const set = granted(await operator('readPolicies', {}))
+  const set = unwrap(await operator('readPolicies', {}))
   await stop()
   expect(set).toMatchObject({ version: 1, digest: 'of another edge' })
 })
@@ -67,15 +67,15 @@ test('a tenant that has put a set, active or not, keeps its policies', async () 
 test('if the edge can’t read the active set, it allows nothing, says why, and root can put another set', async () => {
   const dir = stateFolder()
   const before = await startTestStack({ state: dir })
-  const { policies } = granted(await before.operator('readPolicies', {}))
-  granted(
+  const { policies } = unwrap(await before.operator('readPolicies', {}))
+  unwrap(
     await before.operator('putPolicies', {
       body: {
         policies: { ...policies, mine: '@id("mine") forbid (principal in Role::"none", action, resource);' },
       },
     }),
   )
-  const { key } = await new Desk('repair', before.dev).operator(['admin'])
+  const { key } = await new Fixtures('repair', before.dev).operator(['admin'])
   await before.stop()
   const db = fileOf('tenant', dir)
   db.prepare(
@@ -93,13 +93,13 @@ test('if the edge can’t read the active set, it allows nothing, says why, and 
     ok: false,
     error: { status: 403, detail: expect.stringContaining('can’t be read') },
   })
-  expect(refusal(await client(dev.url, bearer(key))('readPolicies', {}))).toBe('403 forbidden')
-  expect(refusal(await operator('listAgents', {}))).toBe('403 forbidden')
-  const { refusal: why, findings } = granted(await operator('checkPolicies', { body: {} }))
+  expect(refusalOf(await client(dev.url, bearer(key))('readPolicies', {}))).toBe('403 forbidden')
+  expect(refusalOf(await operator('listAgents', {}))).toBe('403 forbidden')
+  const { refusal: why, findings } = unwrap(await operator('checkPolicies', { body: {} }))
   expect([why?.code, findings[0]?.at]).toEqual(['invalid_policy', expect.stringMatching(/^mine:1:/)])
-  granted(await operator('putPolicies', { body: { policies } }))
-  expect(granted(await operator('listAgents', {})).items.length).toBeGreaterThan(0)
-  const next = granted(
+  unwrap(await operator('putPolicies', { body: { policies } }))
+  expect(unwrap(await operator('listAgents', {})).items.length).toBeGreaterThan(0)
+  const next = unwrap(
     await agent('proposeCallInNewRun', { body: { tool: 'process.run', args: { command: 'true' } } }),
   )
   expect(next.state).not.toBe('denied')

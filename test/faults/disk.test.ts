@@ -11,9 +11,10 @@ import type { Stack } from '../../infra/stack.ts'
 import { verifyBundle } from '../../shared/evidence/bundle.ts'
 import { bearer, type Client, client, type Problem } from '../../shared/routes/client.ts'
 import type { Call } from '../../shared/wire/calls.ts'
-import { toolSpec } from '../support/fixtures.ts'
+import { eventually } from '../support/eventually.ts'
+import { toolSpec, unwrap } from '../support/fixtures.ts'
 import { component, Publisher } from '../support/skills/skill.ts'
-import { eventually, insist, must } from '../support/stack/hurt-stack.ts'
+import { insist } from '../support/stack/hurt-stack.ts'
 import { startTestStack } from '../support/stack/stack.ts'
 
 const state = mkdtempSync(join(tmpdir(), 'countersign-'))
@@ -28,19 +29,19 @@ beforeAll(async () => {
   stack = await startTestStack({ state })
   agent = client(stack.url, bearer(stack.dev.agent_key))
   const { operator } = stack
-  must(
+  unwrap(
     await operator('putAgent', {
       params: { name: 'dev' },
       body: { tools: ['*'], budget: { max_calls_per_run: 10_000 } },
     }),
   )
   const acme = await Publisher.listed('full-acme', operator)
-  const { key = '' } = must(
+  const { key = '' } = unwrap(
     await operator('putOperator', { params: { name: 'maker' }, body: { roles: ['admin'] } }),
   )
   const maker = client(stack.url, bearer(key))
-  must(await maker('publishSkill', { body: acme.pack(acme.manifest('full'), await component()) }))
-  must(await operator('enableSkill', { params: { id: 'full', version: '1.0.0' }, body: {} }))
+  unwrap(await maker('publishSkill', { body: acme.pack(acme.manifest('full'), await component()) }))
+  unwrap(await operator('enableSkill', { params: { id: 'full', version: '1.0.0' }, body: {} }))
 })
 afterAll(async () => {
   await stack?.stop()
@@ -60,7 +61,7 @@ function fill(): void {
 
 const propose = (tool: string, args = {}) => agent('proposeCallInNewRun', { body: { tool, args } })
 const read = async ({ run, id }: Call): Promise<Call> =>
-  must(await insist(() => agent('readCall', { params: { run, call: id } })))
+  unwrap(await insist(() => agent('readCall', { params: { run, call: id } })))
 
 test('an edge with a full disk accepts nothing new, loses nothing, and goes on when it has room', async () => {
   const taken: Call[] = []
@@ -94,21 +95,21 @@ test('an edge with a full disk accepts nothing new, loses nothing, and goes on w
   rmSync(FILLER)
   // No reader sees a change that was not stored, and the next one is visible at once.
   shown.yes.push('at-last')
-  must(await insist(() => operator('putTool', { params: { name: 'at-last' }, body: toolSpec() })))
+  unwrap(await insist(() => operator('putTool', { params: { name: 'at-last' }, body: toolSpec() })))
   for (const name of shown.yes) expect(await propose(name)).toMatchObject({ ok: true })
   for (const name of shown.no)
     expect(await propose(name)).toMatchObject({ ok: false, error: { code: 'not_found' } })
 
   const calls = [
-    must(await insist(() => propose('full.run'))),
-    must(await insist(() => propose('text.stats', { text: 'room again' }))),
+    unwrap(await insist(() => propose('full.run'))),
+    unwrap(await insist(() => propose('text.stats', { text: 'room again' }))),
   ]
   for (const call of calls)
     await eventually('a new call runs', async () => (await read(call)).state === 'succeeded', 30_000)
 
   // Each accepted call has ended, attested or indeterminate; none is lost, and none is still
   // running.
-  const keys = must(await agent('keys', {}))
+  const keys = unwrap(await agent('keys', {}))
   const left = new Set(taken)
   await eventually(
     'each that was taken has ended',
@@ -119,7 +120,7 @@ test('an edge with a full disk accepts nothing new, loses nothing, and goes on w
         if (attestation !== undefined)
           expect(
             verifyBundle(
-              must(await agent('readAttestation', { params: { run: call.run, call: call.id } })),
+              unwrap(await agent('readAttestation', { params: { run: call.run, call: call.id } })),
               keys,
             ).ok,
           ).toBe(true)

@@ -7,9 +7,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Call } from '../../shared/wire/calls.ts'
 import { attested, endsIn, journalOf } from '../support/auditor.ts'
+import { eventually } from '../support/eventually.ts'
+import { unwrap } from '../support/fixtures.ts'
 import type { StreamEvent } from '../support/http/event-stream.ts'
 import { followCall, joined, read as told } from '../support/http/followed-call.ts'
-import { eventually, HurtStack, must, revive, strike } from '../support/stack/hurt-stack.ts'
+import { HurtStack, revive, strike } from '../support/stack/hurt-stack.ts'
 
 const AWAY_MS = 15_000
 
@@ -47,7 +49,7 @@ const runs = (call: Call): Promise<true> =>
 test('if the edge is killed between approval and claim, the approval persists and the call runs once', async () => {
   await strike(hurt.stack.worker)
   const call = await hurt.propose('mark.asking', { mark: 'approved\n' })
-  must(
+  unwrap(
     await hurt.operator('answerApproval', {
       params: { id: approvalOf(call) },
       body: { decision: 'approve' },
@@ -78,11 +80,11 @@ test('if the edge is killed twice between claim and settlement, the process goes
 test('if the edge is killed while an approval waits, it is in the inbox once and its link still answers', async () => {
   const call = await hurt.propose('mark.asking', { mark: 'by link\n' })
   const id = approvalOf(call)
-  const { url = '' } = must(await hurt.operator('readApproval', { params: { id } }))
+  const { url = '' } = unwrap(await hurt.operator('readApproval', { params: { id } }))
   await restartEdge()
   expect((await hurt.read(call)).state).toBe('awaiting_approval')
   const inbox = await eventually('it is in the inbox', async () => {
-    const { items } = must(await hurt.operator('listApprovals', { query: { status: 'pending' } }))
+    const { items } = unwrap(await hurt.operator('listApprovals', { query: { status: 'pending' } }))
     return items.some((approval) => approval.id === id) && items
   })
   expect(inbox.filter((approval) => approval.id === id)).toHaveLength(1)
@@ -120,7 +122,7 @@ test('if the edge is killed while a client waits, the client gets an error and t
     { run, key: 'the-one', wait: 20 },
   )
   expect(call.state).toBe('succeeded')
-  expect(must(await hurt.agent('readRun', { params: { run } })).used.calls).toBe(1)
+  expect(unwrap(await hurt.agent('readRun', { params: { run } })).used.calls).toBe(1)
   expect(hurt.marks(run)).toEqual(['waited for'])
 })
 
@@ -146,7 +148,7 @@ test('if the edge is killed while a call streams, a reader that reconnects gets 
   await restartEdge()
   const before = joined(events, 'stdout').byteLength
   await follow((text) => text.length > before + 20)
-  must(await hurt.agent('cancelCall', { params: { run: call.run, call: call.id } }))
+  unwrap(await hurt.agent('cancelCall', { params: { run: call.run, call: call.id } }))
   const asked = Date.now()
   await follow(() => false)
   expect(Date.now() - asked).toBeLessThan(10_000)

@@ -4,10 +4,11 @@
 import { afterAll, expect, test } from 'vitest'
 import { sha256 } from '../../shared/bytes/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
-import { broughtBy } from '../../shared/plan/plan.ts'
+import { inputFilesOf } from '../../shared/plan/plan.ts'
 import { bearer, client } from '../../shared/routes/client.ts'
-import { granted, refusal, toolSpec } from '../support/fixtures.ts'
-import { eventually, revive, strike } from '../support/stack/hurt-stack.ts'
+import { eventually } from '../support/eventually.ts'
+import { refusalOf, toolSpec, unwrap } from '../support/fixtures.ts'
+import { revive, strike } from '../support/stack/hurt-stack.ts'
 import { fileOf } from '../support/stack/object-file.ts'
 import { startTestStack } from '../support/stack/stack.ts'
 
@@ -31,20 +32,20 @@ async function after(ms: number, tenant = ''): Promise<void> {
 test('a file that no call named is deleted after a day, a named one after thirty days, and its quota is freed', {
   timeout: 90_000,
 }, async () => {
-  granted(
+  unwrap(
     await operator('putTool', { params: { name: 'reads.files' }, body: toolSpec({ input_files: true }) }),
   )
-  granted(await operator('putAgent', { params: { name: 'dev' }, body: { tools: ['*'], files_bytes: 1_000 } }))
-  const run = granted(await agent('createRun', { body: {} })).id
+  unwrap(await operator('putAgent', { params: { name: 'dev' }, body: { tools: ['*'], files_bytes: 1_000 } }))
+  const run = unwrap(await agent('createRun', { body: {} })).id
   const put = (text: string) =>
     agent('putFile', { params: { run, sha256: sha256(text) }, body: Buffer.from(text) })
   const propose = async (files: { path: string; sha256: string }[] = []) =>
-    granted(await agent('proposeCall', { params: { run }, body: { tool: 'reads.files', args: {}, files } }))
-  const held = async () => granted(await agent('listFiles', { params: { run } })).items
+    unwrap(await agent('proposeCall', { params: { run }, body: { tool: 'reads.files', args: {}, files } }))
+  const held = async () => unwrap(await agent('listFiles', { params: { run } })).items
   const [idle, named, late] = ['i'.repeat(600), 'n'.repeat(300), 'l'.repeat(500)]
 
-  granted(await put(idle))
-  granted(await put(named))
+  unwrap(await put(idle))
+  unwrap(await put(named))
   const call = await propose([{ path: 'a', sha256: sha256(named) }])
   const before = await held()
   expect(before.map(({ sha256: digest, bytes, named: isNamed }) => [digest, bytes, isNamed])).toEqual([
@@ -54,8 +55,8 @@ test('a file that no call named is deleted after a day, a named one after thirty
   const longer =
     (before[1]?.until_ms ?? 0) - (before[0]?.until_ms ?? 0) - (LIMITS.file_named_ms - LIMITS.file_unnamed_ms)
   expect(Math.abs(longer)).toBeLessThan(WITHIN_MS)
-  expect(refusal(await put(late))).toBe('409 files_full')
-  granted(await put(idle)) // it is there, and takes no more room
+  expect(refusalOf(await put(late))).toBe('409 files_full')
+  unwrap(await put(idle)) // it is there, and takes no more room
 
   await after(LIMITS.file_unnamed_ms + 1)
   await propose() // any stir of the run: its alarm was set for a day
@@ -75,7 +76,9 @@ test('a file that no call named is deleted after a day, a named one after thirty
       detail: 'the bytes of this file have expired; only its digest is left in the call',
     },
   })
-  expect(broughtBy(granted(await agent('readCall', { params: { run, call: call.id } })).plan)).toHaveLength(1)
+  expect(inputFilesOf(unwrap(await agent('readCall', { params: { run, call: call.id } })).plan)).toHaveLength(
+    1,
+  )
   const much = await put(late)
   expect(much).toMatchObject({
     error: { code: 'files_full', detail: expect.stringContaining('the runs of all agents hold') },
@@ -86,7 +89,7 @@ test('a file that no call named is deleted after a day, a named one after thirty
 test('the quota of a run that reports nothing is freed in time; a run with files reports again', {
   timeout: 90_000,
 }, async () => {
-  const run = granted(await agent('createRun', { body: {} })).id
+  const run = unwrap(await agent('createRun', { body: {} })).id
   const put = (text: string) =>
     agent('putFile', { params: { run, sha256: sha256(text) }, body: Buffer.from(text) })
   const inDirectory = <T>(work: (db: ReturnType<typeof fileOf>) => T): T => {
@@ -104,18 +107,18 @@ test('the quota of a run that reports nothing is freed in time; a run with files
   const soon = Date.now() + 60_000
   const asIfOld = (more = '') =>
     inDirectory((db) => db.exec(`update files_held set until = ${soon} where run = '${run}'; ${more}`))
-  granted(await operator('putAgent', { params: { name: 'dev' }, body: { tools: ['*'], files_bytes: 1_000 } }))
+  unwrap(await operator('putAgent', { params: { name: 'dev' }, body: { tools: ['*'], files_bytes: 1_000 } }))
 
   await strike(stack.edge)
   asIfOld(`delete from files_sums; insert into files_sums values ('dev', 900); delete from files_held;
            insert into files_held values ('run_that_is_gone', 'dev', 900, ${Date.now() - 1})`)
   await revive(stack.edge)
-  granted(await put('r'.repeat(400)))
+  unwrap(await put('r'.repeat(400)))
   expect(known()).toBeGreaterThan(soon)
 
   await strike(stack.edge)
   asIfOld()
   await revive(stack.edge)
-  granted(await agent('proposeCall', { params: { run }, body: { tool: 'reads.files', args: {} } })) // any stir of the run: its alarm was set for a day
+  unwrap(await agent('proposeCall', { params: { run }, body: { tool: 'reads.files', args: {} } })) // any stir of the run: its alarm was set for a day
   await eventually('it has said so again', () => known() > soon, WITHIN_MS)
 })

@@ -5,25 +5,25 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { Desk, granted } from '../support/fixtures.ts'
+import { eventually } from '../support/eventually.ts'
+import { Fixtures, unwrap } from '../support/fixtures.ts'
 import { fileOf } from '../support/stack/object-file.ts'
 import { startTestStack } from '../support/stack/stack.ts'
-import { eventually } from '../support/worker/lone-worker.ts'
 
 test('approvals of an older inbox are listed one by one, and their ends are reported', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'countersign-'))
   onTestFinished(() => rmSync(dir, { recursive: true, force: true }))
   const before = await startTestStack({ state: dir })
-  const desk = new Desk('inbox', before.dev)
-  const agent = await desk.agent()
-  const tool = await desk.tool({ capabilities: ['network'] })
+  const fixtures = new Fixtures('inbox', before.dev)
+  const agent = await fixtures.agent()
+  const tool = await fixtures.tool({ capabilities: ['network'] })
   const ids = [
-    (await desk.asked(agent.client, tool)).approval.id,
-    (await desk.asked(agent.client, tool)).approval.id,
+    (await fixtures.proposeForApproval(agent.client, tool)).approval.id,
+    (await fixtures.proposeForApproval(agent.client, tool)).approval.id,
   ]
   await eventually(
     'both are listed',
-    async () => granted(await desk.root('listApprovals', { query: {} })).items.length === 2,
+    async () => unwrap(await fixtures.root('listApprovals', { query: {} })).items.length === 2,
   )
   await before.stop()
   const db = fileOf('tenant', dir)
@@ -32,12 +32,12 @@ test('approvals of an older inbox are listed one by one, and their ends are repo
 
   const now = await startTestStack({ state: dir })
   onTestFinished(() => now.stop())
-  const listed = granted(await now.operator('listApprovals', { query: { alike: 'once' } })).items
+  const listed = unwrap(await now.operator('listApprovals', { query: { alike: 'once' } })).items
   expect(listed.map(({ id, alike }) => [id, alike])).toEqual([...ids].reverse().map((id) => [id, 1]))
-  const { latest } = granted(await now.operator('listChanges', { query: {} }))
+  const { latest } = unwrap(await now.operator('listChanges', { query: {} }))
   expect(latest).toBe(2)
-  granted(await now.operator('answerApproval', { params: { id: ids[0] ?? '' }, body: { decision: 'deny' } }))
-  const { items } = granted(await now.operator('listChanges', { query: { after: latest }, wait: 20 }))
+  unwrap(await now.operator('answerApproval', { params: { id: ids[0] ?? '' }, body: { decision: 'deny' } }))
+  const { items } = unwrap(await now.operator('listChanges', { query: { after: latest }, wait: 20 }))
   expect(items.map(({ seq, approval }) => [seq, approval.id, approval.status])).toEqual([
     [3, ids[0], 'denied'],
   ])

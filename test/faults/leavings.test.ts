@@ -8,19 +8,13 @@ import { existsSync, globSync, readdirSync, readFileSync, statSync } from 'node:
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { removeDelegated } from '../../infra/delegate-cgroup.ts'
+import { removeEmptyCgroups } from '../../infra/delegate-cgroup.ts'
 import { readSecrets } from '../../infra/state.ts'
 import { ProcessToolSpec } from '../../shared/wire/tools.ts'
 import { journalOf } from '../support/auditor.ts'
-import {
-  about,
-  boundTo,
-  eventually,
-  HurtStack,
-  must,
-  processesWith,
-  strike,
-} from '../support/stack/hurt-stack.ts'
+import { eventually } from '../support/eventually.ts'
+import { unwrap } from '../support/fixtures.ts'
+import { about, boundTo, HurtStack, processesWith, strike } from '../support/stack/hurt-stack.ts'
 
 /** Files below a folder, with their content as bytes. */
 function* contents(folder: string): Generator<readonly [string, Buffer]> {
@@ -67,12 +61,12 @@ test('V02 L7 a canary in arguments, output and errors is in no file of Redis, lo
   const name = 'cry.aloud'
   // One tool prints its input to standard error and fails, the other prints it to standard output.
   const argv = ['/bin/sh', '-c', 'tee /dev/stderr; exit 3']
-  const { items } = must(await hurt.operator('listTools', {}))
+  const { items } = unwrap(await hurt.operator('listTools', {}))
   expect(items.map((tool) => tool.name)).toContain('mark.slowly')
-  const spec = must(await hurt.operator('readTool', { params: { name: 'mark.slowly' } }))
+  const spec = unwrap(await hurt.operator('readTool', { params: { name: 'mark.slowly' } }))
   const { name: _name, version: _version, digest: _digest, policy: _policy, ...body } = spec
   if (body.executor.kind !== 'process') throw new Error('the tool is not one that runs a program')
-  must(
+  unwrap(
     await hurt.operator('putTool', {
       params: { name },
       body: ProcessToolSpec.parse({ ...body, executor: { ...body.executor, argv } }),
@@ -171,7 +165,7 @@ test.each(['stopped', 'killed whole'])(
     )
     expect(held()).toBe(false)
     expect(mounts()).toEqual(before)
-    if (how !== 'stopped') removeDelegated() // as whoever starts next does
+    if (how !== 'stopped') removeEmptyCgroups() // as whoever starts next does
     expect(cgroupsOf(pid)).toEqual([])
     for (const port of [Number(new URL(url).port), redisPort]) expect(await refusedAt(port)).toBe(true)
     expect(existsSync(state.dir)).toBe(how !== 'stopped') // the folder goes with a stack for tests

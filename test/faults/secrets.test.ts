@@ -5,8 +5,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sha256 } from '../../shared/bytes/json.ts'
 import type { ProcessToolSpec } from '../../shared/wire/tools.ts'
-import { refusal } from '../support/fixtures.ts'
-import { eventually, HurtStack, must, revive, strike } from '../support/stack/hurt-stack.ts'
+import { eventually } from '../support/eventually.ts'
+import { refusalOf, unwrap } from '../support/fixtures.ts'
+import { HurtStack, revive, strike } from '../support/stack/hurt-stack.ts'
 import { fileOf, runFileOf } from '../support/stack/object-file.ts'
 
 const CANARY = 'CANARY-of-the-vault-0w3b'
@@ -37,15 +38,15 @@ const FORMS = [
 const holding = (): string[] => FORMS.flatMap((form) => hurt.filesWith(form))
 
 test('V02 V01 a secret is in no file, log or response while its tool runs and after', async () => {
-  must(
+  unwrap(
     await hurt.operator('putSecret', {
       params: { name: 'token' },
       body: { value: CANARY, tools: ['reads.token'] },
     }),
   )
-  must(await hurt.operator('putTool', { params: { name: 'reads.token' }, body: READS }))
+  unwrap(await hurt.operator('putTool', { params: { name: 'reads.token' }, body: READS }))
   const asked = await hurt.propose('reads.token', {})
-  must(
+  unwrap(
     await hurt.operator('answerApproval', {
       params: { id: asked.approval?.id ?? '' },
       body: { decision: 'approve' },
@@ -60,9 +61,9 @@ test('V02 V01 a secret is in no file, log or response while its tool runs and af
   const { run, id } = asked
   const responses = JSON.stringify([
     ended,
-    must(await hurt.operator('readJournal', { params: { run }, query: {} })),
-    must(await hurt.operator('readAttestation', { params: { run, call: id } })),
-    must(await hurt.operator('listSecrets', {})),
+    unwrap(await hurt.operator('readJournal', { params: { run }, query: {} })),
+    unwrap(await hurt.operator('readAttestation', { params: { run, call: id } })),
+    unwrap(await hurt.operator('listSecrets', {})),
   ])
   for (const form of FORMS) expect(responses).not.toContain(form)
   await eventually(
@@ -81,7 +82,7 @@ test('control: the search finds a value that is not secret', async () => {
 test('a stored secret can be used after the edge was killed', async () => {
   await hurt.stack.edge.restart()
   const call = await hurt.propose('reads.token', {})
-  must(
+  unwrap(
     await hurt.operator('answerApproval', {
       params: { id: call.approval?.id ?? '' },
       body: { decision: 'approve' },
@@ -95,11 +96,13 @@ test('D5 V01 a tool that receives a secret can’t be registered to share the fo
     params: { name: 'keeps.token' },
     body: { ...READS, workspace: 'run' },
   })
-  expect(refusal(put)).toBe('400 invalid_request')
+  expect(refusalOf(put)).toBe('400 invalid_request')
   expect(put).toMatchObject({
     error: { detail: expect.stringMatching(/^\/secrets: .*`credentials`.*"call"/) },
   })
-  expect(refusal(await hurt.operator('readTool', { params: { name: 'keeps.token' } }))).toBe('404 not_found')
+  expect(refusalOf(await hurt.operator('readTool', { params: { name: 'keeps.token' } }))).toBe(
+    '404 not_found',
+  )
 })
 
 test('D5 V01 calls of a tool with secret and shared folder from an older directory are denied, even while they wait for approval', async () => {
@@ -124,7 +127,7 @@ test('D5 V01 calls of a tool with secret and shared folder from an older directo
   expect(fresh.decision.reason).toMatch(/folder of its run.*`credentials`/)
   const decision = { decision: 'approve' as const }
   expect(
-    must(
+    unwrap(
       await hurt.operator('answerApproval', { params: { id: waiting.approval?.id ?? '' }, body: decision }),
     ).status,
   ).toBe('denied')

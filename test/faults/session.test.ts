@@ -6,18 +6,19 @@ import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { bearer, client } from '../../shared/routes/client.ts'
 import type { Call } from '../../shared/wire/calls.ts'
-import { HurtStack, insist, must, revive, strike } from '../support/stack/hurt-stack.ts'
+import { unwrap } from '../support/fixtures.ts'
+import { HurtStack, insist, revive, strike } from '../support/stack/hurt-stack.ts'
 
 const hurt = await HurtStack.start()
 afterAll(() => hurt.stop())
 
 const CAP =
   '@id("three-a-session") forbid (principal, action == Action::"tool.execute/text.stats", resource) when { context.budget.session.calls >= 3 };'
-const { policies } = must(await hurt.operator('readPolicies', {}))
-must(await hurt.operator('putPolicies', { body: { policies: { ...policies, cap: CAP } } }))
+const { policies } = unwrap(await hurt.operator('readPolicies', {}))
+unwrap(await hurt.operator('putPolicies', { body: { policies: { ...policies, cap: CAP } } }))
 
 const propose = async (session: string, tool = 'text.stats'): Promise<Call> =>
-  must(
+  unwrap(
     await insist(() =>
       hurt.agent('proposeCallInNewRun', { body: { tool, args: { text: 'x' }, run: { session } } }),
     ),
@@ -37,13 +38,13 @@ test('the usage of a session survives a kill of the edge', async () => {
 test('open approvals, standing answers and revocations survive a kill of the edge', async () => {
   const args = { command: 'id', args: [] }
   const ask = async (session: string): Promise<Call> =>
-    must(
+    unwrap(
       await insist(() =>
         hurt.agent('proposeCallInNewRun', { body: { tool: 'process.run', args, run: { session } } }),
       ),
     )
   const yes = async ({ approval }: Call) =>
-    must(
+    unwrap(
       await hurt.operator('answerApproval', {
         params: { id: approval?.id ?? '' },
         body: { decision: 'approve', scope: 'session' },
@@ -52,14 +53,16 @@ test('open approvals, standing answers and revocations survive a kill of the edg
   const [kept, gone, waiting] = [await ask('kept'), await ask('gone'), await ask('waiting')]
   await yes(kept)
   await yes(gone)
-  const { items } = must(await hurt.operator('listStanding', {}))
+  const { items } = unwrap(await hurt.operator('listStanding', {}))
   const id = items.find(({ session }) => session === 'gone')?.id ?? ''
-  must(await hurt.operator('revokeStanding', { params: { id } }))
+  unwrap(await hurt.operator('revokeStanding', { params: { id } }))
   await strike(hurt.stack.edge)
   await revive(hurt.stack.edge)
   expect((await ask('kept')).approval?.status).toBe('approved')
   expect((await ask('gone')).approval?.status).toBe('pending')
-  expect(must(await hurt.operator('listStanding', {})).items.map(({ session }) => session)).toEqual(['kept'])
+  expect(unwrap(await hurt.operator('listStanding', {})).items.map(({ session }) => session)).toEqual([
+    'kept',
+  ])
   expect((await yes(waiting)).status).toBe('approved')
   await hurt.ended(waiting)
 })
@@ -67,13 +70,13 @@ test('open approvals, standing answers and revocations survive a kill of the edg
 test('an edited call survives a kill of the edge, with each answer and its digest', async () => {
   const two =
     '@id("two") forbid (principal, action == Action::"tool.execute/process.run", resource) when { context.approval.count < 2 };'
-  const operator = must(
+  const operator = unwrap(
     await hurt.operator('putOperator', { params: { name: 'second' }, body: { roles: ['approver'] } }),
   )
   const second = client(hurt.stack.dev.url, bearer(operator.key ?? ''))
-  const before = must(await hurt.operator('readPolicies', {})).policies
-  must(await hurt.operator('putPolicies', { body: { policies: { ...before, two } } }))
-  const call = must(
+  const before = unwrap(await hurt.operator('readPolicies', {})).policies
+  unwrap(await hurt.operator('putPolicies', { body: { policies: { ...before, two } } }))
+  const call = unwrap(
     await insist(() =>
       hurt.agent('proposeCallInNewRun', {
         body: { tool: 'process.run', args: { command: 'echo', args: ['long', 'text'] } },
@@ -81,14 +84,14 @@ test('an edited call survives a kill of the edge, with each answer and its diges
     ),
   )
   const params = { id: call.approval?.id ?? '' }
-  must(await second('answerApproval', { params, body: { decision: 'approve' } }))
+  unwrap(await second('answerApproval', { params, body: { decision: 'approve' } }))
   const changed = { command: 'echo', args: ['short'] }
-  const { digest } = must(
+  const { digest } = unwrap(
     await hurt.operator('answerApproval', { params, body: { decision: 'approve', arguments: changed } }),
   )
   await strike(hurt.stack.edge)
   await revive(hurt.stack.edge)
-  const approval = must(await insist(() => second('readApproval', { params })))
+  const approval = unwrap(await insist(() => second('readApproval', { params })))
   expect(approval).toMatchObject({
     status: 'pending',
     digest,
@@ -96,7 +99,7 @@ test('an edited call survives a kill of the edge, with each answer and its diges
     edits: [{ by: 'root', from: call.digest }],
   })
   expect(
-    must(await insist(() => second('answerApproval', { params, body: { decision: 'approve', digest } })))
+    unwrap(await insist(() => second('answerApproval', { params, body: { decision: 'approve', digest } })))
       .status,
   ).toBe('approved')
   const ended = await hurt.ended(call)
@@ -106,7 +109,7 @@ test('an edited call survives a kill of the edge, with each answer and its diges
     result: { output: 'short\n' },
     edited: { arguments: changed, from: call.digest },
   })
-  must(await hurt.operator('putPolicies', { body: { policies: before } }))
+  unwrap(await hurt.operator('putPolicies', { body: { policies: before } }))
 })
 
 test('if a session can’t be read, calls that policy counts there are denied and attested; another session goes on', async () => {

@@ -4,8 +4,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { verifyChain } from '../../shared/evidence/journal.ts'
 import { bearer, client } from '../../shared/routes/client.ts'
+import { eventually } from '../support/eventually.ts'
+import { unwrap } from '../support/fixtures.ts'
 import { component, Publisher } from '../support/skills/skill.ts'
-import { eventually, HurtStack, must } from '../support/stack/hurt-stack.ts'
+import { HurtStack } from '../support/stack/hurt-stack.ts'
 
 let hurt: HurtStack
 beforeAll(async () => {
@@ -18,11 +20,11 @@ async function restartEdge(): Promise<void> {
   if (!back.ok) throw new Error(back.error)
 }
 const named = { id: 'faulty', version: '1.0.0' } as const
-const journal = async () => must(await hurt.operator('readSkillJournal', {})).items
+const journal = async () => unwrap(await hurt.operator('readSkillJournal', {})).items
 async function leaves(): Promise<string[]> {
   const all: string[] = []
   for (;;) {
-    const { items } = must(await hurt.operator('logEntries', { query: { from: all.length } }))
+    const { items } = unwrap(await hurt.operator('logEntries', { query: { from: all.length } }))
     if (items.length === 0) return all
     all.push(...items)
   }
@@ -31,25 +33,25 @@ async function leaves(): Promise<string[]> {
 test('an edge that is killed after each step of a skill’s life loses no step and logs none twice', async () => {
   const acme = await Publisher.listed('faulty-acme', hurt.operator)
   await restartEdge()
-  const { key = '' } = must(
+  const { key = '' } = unwrap(
     await hurt.operator('putOperator', { params: { name: 'maker' }, body: { roles: ['admin'] } }),
   )
   const maker = client(hurt.stack.url, bearer(key))
-  must(await maker('publishSkill', { body: acme.pack(acme.manifest(named.id), await component()) }))
+  unwrap(await maker('publishSkill', { body: acme.pack(acme.manifest(named.id), await component()) }))
   await restartEdge()
-  expect(must(await hurt.operator('readSkill', { params: named })).state).toBe('quarantined')
-  must(await hurt.operator('enableSkill', { params: named, body: {} }))
+  expect(unwrap(await hurt.operator('readSkill', { params: named })).state).toBe('quarantined')
+  unwrap(await hurt.operator('enableSkill', { params: named, body: {} }))
   await restartEdge()
   const call = await hurt.propose(`${named.id}.run`, {})
   expect((await hurt.ended(call)).state).toBe('succeeded')
-  must(
+  unwrap(
     await hurt.operator('revokePublisherKey', {
       params: { name: acme.name, kid: acme.signer.kid },
       body: { reason: 'a test' },
     }),
   )
   await restartEdge()
-  expect(must(await hurt.operator('readSkill', { params: named })).state).toBe('revoked')
+  expect(unwrap(await hurt.operator('readSkill', { params: named })).state).toBe('revoked')
   expect((await hurt.propose(`${named.id}.run`, {})).state).toBe('denied')
   const entries = await journal()
   expect(verifyChain(entries).ok).toBe(true)

@@ -6,7 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Call } from '../../shared/wire/calls.ts'
 import { attested, endsIn, journalOf, logHolds } from '../support/auditor.ts'
-import { HurtStack, insist, must } from '../support/stack/hurt-stack.ts'
+import { unwrap } from '../support/fixtures.ts'
+import { HurtStack, insist } from '../support/stack/hurt-stack.ts'
 
 const CALLS = 300
 const RUNS = 8
@@ -63,7 +64,7 @@ async function acknowledged({ key, run, tool, args, at }: Wanted): Promise<Call>
   await sleep(at)
   const body = { tool, args }
   const headers = { 'idempotency-key': key }
-  return must(
+  return unwrap(
     await insist(() => hurt.agent('proposeCall', { params: { run }, body, headers, wait: 1 }), 90_000),
   )
 }
@@ -76,7 +77,7 @@ async function approveAll(over: AbortSignal): Promise<number> {
       () => hurt.operator('listApprovals', { query: { status: 'pending' } }),
       90_000,
     )
-    for (const { id } of must(pending).items) {
+    for (const { id } of unwrap(pending).items) {
       const answer = await insist(
         () => hurt.operator('answerApproval', { params: { id }, body: { decision: 'approve' } }),
         90_000,

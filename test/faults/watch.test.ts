@@ -4,7 +4,9 @@
 import { dirname } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { Following } from '../support/cli-stream.ts'
-import { eventually, HurtStack, insist, must, revive, strike } from '../support/stack/hurt-stack.ts'
+import { eventually } from '../support/eventually.ts'
+import { unwrap } from '../support/fixtures.ts'
+import { HurtStack, insist, revive, strike } from '../support/stack/hurt-stack.ts'
 
 const hurt = await HurtStack.start()
 const open: Following[] = []
@@ -24,7 +26,7 @@ const deny = (id: string, reason: string) =>
   insist(() => hurt.operator('answerApproval', { params: { id }, body: { decision: 'deny', reason } }))
 const listed = (id: string) =>
   eventually('it is listed', async () =>
-    must(await hurt.operator('listApprovals', { query: {} })).items.some((item) => item.id === id),
+    unwrap(await hurt.operator('listApprovals', { query: {} })).items.some((item) => item.id === id),
   )
 
 test('`approvals watch` shows waiting, new and answered approvals once each over a restart, and ends by Ctrl-C', async () => {
@@ -36,7 +38,7 @@ test('`approvals watch` shows waiting, new and answered approvals once each over
   expect(await text.line('a question', (line) => line.includes(during))).toMatch(
     new RegExp(`^\\S+Z {2}pending {2}${during} {2}\\w+ {2}dev wants to run mark\\.asking {2}http\\S+$`),
   )
-  must(await deny(before, 'not \u001b[31mnow'))
+  unwrap(await deny(before, 'not \u001b[31mnow'))
   expect(await text.line('an answer', (line) => line.includes('denied'))).toMatch(
     / {2}deny by root over api: not \\u\{1b\}\[31mnow$/,
   )
@@ -50,7 +52,7 @@ test('`approvals watch` shows waiting, new and answered approvals once each over
   await strike(hurt.stack.edge)
   await eventually('both say so', () => [text, json].every(({ said }) => said.includes('retrying')), 30_000)
   await revive(hurt.stack.edge)
-  must(await deny(during, 'after the restart'))
+  unwrap(await deny(during, 'after the restart'))
   const after = await newApproval('after')
   for (const one of [text, json]) {
     await one.line('the answer', (line) => line.includes(during) && line.includes('after the restart'))
@@ -70,14 +72,14 @@ test('`approvals watch` shows waiting, new and answered approvals once each over
 })
 
 test('`approvals watch` ends at once, with the reason, when its key is revoked', async () => {
-  const { key = '' } = must(
+  const { key = '' } = unwrap(
     await hurt.operator('putOperator', { params: { name: 'watcher' }, body: { roles: ['auditor'] } }),
   )
   const one = new Following(['approvals', 'watch'], { COUNTERSIGN_URL: hurt.stack.url, COUNTERSIGN_KEY: key })
   open.push(one)
   const id = await newApproval('for the watcher')
   expect(await one.line('a question', (line) => line.includes(id))).not.toContain('http') // no link: an auditor answers nothing
-  must(await hurt.operator('deleteOperator', { params: { name: 'watcher' } }))
+  unwrap(await hurt.operator('deleteOperator', { params: { name: 'watcher' } }))
   expect(await one.ended()).toEqual({ code: 1, whole: true })
   expect(one.said).toContain('set COUNTERSIGN_KEY')
 })
@@ -96,7 +98,7 @@ test('`calls follow` prints each line of a call once over a restart, and reports
   await eventually('both say so', () => [text, json].every(({ said }) => said.includes('retrying')), 30_000)
   const so_far = text.lines.length
   await eventually('it goes on', () => text.lines.length > so_far + 5, 30_000)
-  must(
+  unwrap(
     await insist(() => hurt.operator('cancelCall', { params: { run: `run_${id.split('_')[1]}`, call: id } })),
   )
   for (const one of [text, json]) expect(await one.ended()).toEqual({ code: 1, whole: true })

@@ -10,35 +10,35 @@ import { FAILURES } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { ROUTES } from '../../shared/routes/all.ts'
 import type { Route } from '../../shared/routes/route.ts'
-import { Desk, granted } from '../support/fixtures.ts'
+import { Fixtures, unwrap } from '../support/fixtures.ts'
 import { sharedStack } from '../support/stack/stack.ts'
 import { PeerWorker } from '../support/worker/peer-worker.ts'
 
-const desk = new Desk('routes', sharedStack())
+const fixtures = new Fixtures('routes', sharedStack())
 const GOLDEN = join(ROOT, 'test/golden/routes.json')
 type Table = Record<string, Record<string, string>>
 const golden = JSON.parse(readFileSync(GOLDEN, 'utf8')) as Table // written by hand, and by `UPDATE_GOLDEN=1`
 const routes = Object.entries(ROUTES) as [string, Route][]
 
-const agent = await desk.agent()
+const agent = await fixtures.agent()
 const operators = {
-  admin: await desk.operator(['admin']),
-  approver: await desk.operator(['approver']),
-  auditor: await desk.operator(['auditor']),
-  'no role': await desk.operator([]),
+  admin: await fixtures.operator(['admin']),
+  approver: await fixtures.operator(['approver']),
+  auditor: await fixtures.operator(['auditor']),
+  'no role': await fixtures.operator([]),
 }
-const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
 
 type Sign = (request: { method: string; url: URL; body: Uint8Array }) => Record<string, string>
 const bearer =
   (key: string): Sign =>
   () => ({ authorization: `Bearer ${key}` })
-const revoked = await desk.operator(['admin'])
-granted(await desk.root('deleteOperator', { params: { name: revoked.name } }))
+const revoked = await fixtures.operator(['admin'])
+unwrap(await fixtures.root('deleteOperator', { params: { name: revoked.name } }))
 const CALLERS: Readonly<Record<string, Sign>> = {
   nobody: () => ({}),
   // Of the right tenant and form, with an id that there is: all but the secret.
-  'wrong key': bearer(`${desk.rootKey.slice(0, -1)}${desk.rootKey.endsWith('0') ? '1' : '0'}`),
+  'wrong key': bearer(`${fixtures.rootKey.slice(0, -1)}${fixtures.rootKey.endsWith('0') ? '1' : '0'}`),
   'revoked key': bearer(revoked.key),
   agent: bearer(agent.key),
   ...Object.fromEntries(Object.entries(operators).map(([role, { key }]) => [role, bearer(key)])),
@@ -54,7 +54,7 @@ async function ask(route: Route, sign: Sign): Promise<number> {
       .replace('{token}', 'x')
       .replace('{id}', 'apr_x')
       .replace(/\{(\w+)\}/g, '0-not-there'),
-    desk.url,
+    fixtures.url,
   )
   const abort = new AbortController()
   const answer = await fetch(url, {
@@ -183,9 +183,9 @@ const KEEPER = `permit (principal == Operator::"root", action in [Action::"polic
 
 test('L1 nobody is let in for being somebody: where policy permits nothing, every route refuses every caller', async () => {
   const none = Object.fromEntries(
-    Object.keys(granted(await desk.root('readPolicies', {})).policies).map((name) => [name, null]),
+    Object.keys(unwrap(await fixtures.root('readPolicies', {})).policies).map((name) => [name, null]),
   )
-  const seen = await desk.withPolicies({ ...none, keeper: KEEPER }, measured)
+  const seen = await fixtures.withPolicies({ ...none, keeper: KEEPER }, measured)
   for (const [name, { method, path, callers }] of routes) {
     if (otherwise(callers) || deciding.includes(name)) continue
     if (callers.includes('installation')) continue // no tenant's policies count there: test/edge/policy/installation.test.ts
@@ -195,7 +195,7 @@ test('L1 nobody is let in for being somebody: where policy permits nothing, ever
 })
 
 test('where policy permits everything, a route still lets in only the kinds of caller that it names', async () => {
-  const seen = await desk.withPolicies({ everything: 'permit (principal, action, resource);' }, measured)
+  const seen = await fixtures.withPolicies({ everything: 'permit (principal, action, resource);' }, measured)
   for (const [name, { method, path, callers }] of routes) {
     if (otherwise(callers)) continue
     const row = seen[`${method} ${path}`] ?? {}
@@ -209,7 +209,7 @@ test('where policy permits everything, a route still lets in only the kinds of c
 
 // ── The documents ──
 
-const openapi = async () => (await fetch(new URL('/openapi.json', desk.url))).text()
+const openapi = async () => (await fetch(new URL('/openapi.json', fixtures.url))).text()
 
 test('/openapi.json passes the recommended rules without an error', async () => {
   const config = await createConfig({ extends: ['recommended'] })
@@ -268,7 +268,7 @@ test('/openapi.json has every route of the table, and no other', async () => {
 })
 
 test('/docs lists every route, every failure and every limit', async () => {
-  const page = await (await fetch(new URL('/docs', desk.url))).text()
+  const page = await (await fetch(new URL('/docs', fixtures.url))).text()
   for (const [, { method, path }] of routes) expect(page).toContain(`${method} ${path}`)
   for (const name of [...Object.keys(FAILURES), ...Object.keys(LIMITS)])
     expect(page).toContain(`<code>${name}</code>`)

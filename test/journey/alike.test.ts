@@ -3,16 +3,16 @@
 
 import { expect, test } from 'vitest'
 import { countersign } from '../support/countersign.ts'
-import { Desk, granted } from '../support/fixtures.ts'
+import { eventually } from '../support/eventually.ts'
+import { Fixtures, unwrap } from '../support/fixtures.ts'
 import { sharedStack, sharedState } from '../support/stack/stack.ts'
-import { eventually } from '../support/worker/lone-worker.ts'
 
-const desk = new Desk('alike-cli', sharedStack())
-const agent = await desk.agent()
-const tool = await desk.tool({ capabilities: ['network'], input_schema: { type: 'object' } })
+const fixtures = new Fixtures('alike-cli', sharedStack())
+const agent = await fixtures.agent()
+const tool = await fixtures.tool({ capabilities: ['network'], input_schema: { type: 'object' } })
 const run = (...argv: string[]) => countersign(argv, { env: { COUNTERSIGN_STATE: sharedState() } })
 const asked = async (args: Record<string, unknown> = {}) =>
-  (await desk.asked(agent.client, tool, args)).approval.id
+  (await fixtures.proposeForApproval(agent.client, tool, args)).approval.id
 
 test('three identical approvals are one line; `--alike 3` answers each of them, another number none', async () => {
   const other = await asked({ n: 1 })
@@ -41,8 +41,8 @@ test('three identical approvals are one line; `--alike 3` answers each of them, 
     out: ids.map((id) => `${id} approved\n`).join(''),
   })
   for (const id of ids) {
-    const { answers } = granted(await desk.root('readApproval', { params: { id } }))
+    const { answers } = unwrap(await fixtures.root('readApproval', { params: { id } }))
     expect(answers).toMatchObject([{ by: 'root', channel: 'api', reason: 'all of them' }])
   }
-  expect(granted(await desk.root('readApproval', { params: { id: other } })).status).toBe('pending')
+  expect(unwrap(await fixtures.root('readApproval', { params: { id: other } })).status).toBe('pending')
 })

@@ -20,17 +20,17 @@ import { readFiles } from '../../cli/calls/call-files.ts'
 import { saveBytes } from '../../cli/shell/files.ts'
 import { sha256 } from '../../shared/bytes/json.ts'
 import { countersign } from '../support/countersign.ts'
-import { Desk, granted } from '../support/fixtures.ts'
+import { Fixtures, unwrap } from '../support/fixtures.ts'
 import { sharedStack } from '../support/stack/stack.ts'
 import { PeerWorker } from '../support/worker/peer-worker.ts'
 
-const desk = new Desk('call-files', sharedStack())
-const agent = await desk.agent()
-const tool = await desk.tool({ input_files: true, output_files: true })
-const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const fixtures = new Fixtures('call-files', sharedStack())
+const agent = await fixtures.agent()
+const tool = await fixtures.tool({ input_files: true, output_files: true })
+const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
 const folder = mkdtempSync(join(tmpdir(), 'countersign-files-'))
 afterAll(() => rmSync(folder, { recursive: true }))
-const by = (key: string) => ({ env: { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: key }, cwd: folder })
+const by = (key: string) => ({ env: { COUNTERSIGN_URL: fixtures.url, COUNTERSIGN_KEY: key }, cwd: folder })
 const jsonOf = (ran: { out: string; err: string }) => {
   if (ran.out === '') throw new Error(ran.err)
   return JSON.parse(ran.out)
@@ -56,18 +56,18 @@ test('input files reach the approver and output files are saved byte for byte; n
     by(agent.key),
   )
   expect(jsonOf(tried)).toMatchObject({ decision: { effect: 'allow' }, plan: call.plan })
-  const read = await countersign(['calls', 'inputs', call.id, '--to', 'read'], by(desk.rootKey))
+  const read = await countersign(['calls', 'inputs', call.id, '--to', 'read'], by(fixtures.rootKey))
   expect(read).toMatchObject({
     code: 0,
     out: expect.stringContaining(`sales.csv      8      ${sha256('a,b\n1,2\n')}`),
   })
   expect(readFileSync(join(folder, 'read/in/terms.json'))).toEqual(Buffer.from([0, 255, 13, 10]))
 
-  const claim = granted(await peer.claim(call.id))
+  const claim = unwrap(await peer.claim(call.id))
   const left = Buffer.from('sum\n3\n')
-  granted(await peer.client('putOutput', { params: { call: call.id, sha256: sha256(left) }, body: left }))
+  unwrap(await peer.client('putOutput', { params: { call: call.id, sha256: sha256(left) }, body: left }))
   const files = [{ path: 'out/sum.csv', sha256: sha256(left), bytes: left.byteLength }]
-  granted(await peer.settle(claim, { files: { files, left: [{ path: 'link', why: 'no_file' }], more: 0 } }))
+  unwrap(await peer.settle(claim, { files: { files, left: [{ path: 'link', why: 'no_file' }], more: 0 } }))
   mkdirSync(join(folder, 'results/out'), { recursive: true })
   writeFileSync(join(folder, 'results/out/sum.csv'), 'mine')
   const save = ['calls', 'outputs', call.id, '--to', 'results']
@@ -130,7 +130,7 @@ test('an invalid file name is a usage error, and nothing is read', () => {
 })
 
 test('a file whose bytes do not have the digest that the call names is not saved', async () => {
-  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  const call = unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
   const named = { ...call, plan: { ...call.plan, files: [{ path: 'a', sha256: sha256('right'), bytes: 5 }] } }
   const server = createServer((request, response) => {
     const isFile = request.url?.includes('/files/') === true

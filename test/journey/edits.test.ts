@@ -6,17 +6,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { countersign } from '../support/countersign.ts'
-import { Desk } from '../support/fixtures.ts'
+import { Fixtures } from '../support/fixtures.ts'
 import { sharedStack, sharedState } from '../support/stack/stack.ts'
 
-const desk = new Desk('edits-cli', sharedStack())
-const agent = await desk.agent({ pool: 'default' })
+const fixtures = new Fixtures('edits-cli', sharedStack())
+const agent = await fixtures.agent({ pool: 'default' })
 const run = (...argv: string[]) => countersign(argv, { env: { COUNTERSIGN_STATE: sharedState() } })
 const folder = mkdtempSync(join(tmpdir(), 'countersign-edits-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
 test('an operator reduces the arguments, previews the change and approves it; the changed call runs and says so', async () => {
-  const call = await desk.asked(agent.client, 'process.run', {
+  const call = await fixtures.proposeForApproval(agent.client, 'process.run', {
     command: 'echo',
     args: ['one', 'two', '--token', 'abcdefghijklmnop'],
   })

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import type { Ran } from '../support/countersign.ts'
+import type { CliResult } from '../support/countersign.ts'
 import { countersign } from '../support/countersign.ts'
 import { sharedStack, sharedState } from '../support/stack/stack.ts'
 
@@ -14,12 +14,12 @@ const folder = mkdtempSync(join(tmpdir(), 'countersign-journey-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
 /** Runs the command line in `folder`, with the state folder of the running stack. */
-const run = (...args: readonly string[]): Promise<Ran> =>
+const run = (...args: readonly string[]): Promise<CliResult> =>
   countersign(args, { cwd: folder, env: { COUNTERSIGN_STATE: sharedState() } })
-const as = (key: string, ...args: readonly string[]): Promise<Ran> =>
+const as = (key: string, ...args: readonly string[]): Promise<CliResult> =>
   countersign(args, { cwd: folder, env: { COUNTERSIGN_URL: url, COUNTERSIGN_KEY: key } })
 /** The JSON output of a command that must succeed. */
-async function jsonOf(ran: Promise<Ran>): Promise<Record<string, unknown>> {
+async function jsonOf(ran: Promise<CliResult>): Promise<Record<string, unknown>> {
   const { code, out, err } = await ran
   expect({ code, err }).toEqual({ code: 0, err: '' })
   return JSON.parse(out)
@@ -28,7 +28,7 @@ const idIn = (text: string, kind: 'call' | 'apr'): string =>
   new RegExp(`${kind}_[0-9A-Z]{26}_\\d+`).exec(text)?.[0] ?? ''
 
 /** Fetches the evidence of a call and verifies it offline. */
-async function verified(call: string): Promise<Ran> {
+async function verified(call: string): Promise<CliResult> {
   expect(await run('attestation', call, '-o', `${call}.json`)).toMatchObject({ code: 0 })
   writeFileSync(join(folder, 'keys.json'), (await run('keys')).out)
   return countersign(['verify', `${call}.json`, '--keys', 'keys.json', '--call', call], { cwd: folder })

@@ -3,7 +3,7 @@
 
 import { expect, test } from 'vitest'
 import { verifyCheckpoint } from '../../shared/evidence/checkpoint.ts'
-import type { Read } from '../../shared/evidence/merkle.ts'
+import type { ReadNode } from '../../shared/evidence/merkle.ts'
 import {
   append,
   consistency,
@@ -63,9 +63,9 @@ async function logged(
   }
 }
 
-function tree(hashes: readonly string[]): Read {
+function tree(hashes: readonly string[]): ReadNode {
   const nodes = new Map<string, string>()
-  const read: Read = (level, index) => nodes.get(`${level}/${index}`) ?? ''
+  const read: ReadNode = (level, index) => nodes.get(`${level}/${index}`) ?? ''
   for (const [size, hash] of hashes.entries())
     for (const node of append(size, leafHash(Buffer.from(hash, 'hex')), read))
       nodes.set(`${node.level}/${node.index}`, node.hash)

@@ -7,19 +7,21 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { freePort, ROOT } from '../../infra/state.ts'
-import { countersign, type Ran } from '../support/countersign.ts'
-import { Desk, granted } from '../support/fixtures.ts'
+import { type CliResult, countersign } from '../support/countersign.ts'
+import { Fixtures, unwrap } from '../support/fixtures.ts'
 import { sharedStack, sharedState } from '../support/stack/stack.ts'
 
-const desk = new Desk('lint', sharedStack())
-const tool = await desk.tool({
+const fixtures = new Fixtures('lint', sharedStack())
+const tool = await fixtures.tool({
   input_schema: { type: 'object', properties: { amount: { type: 'integer' } }, required: ['amount'] },
 })
 const folder = mkdtempSync(join(tmpdir(), 'countersign-lint-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 const env = { COUNTERSIGN_STATE: sharedState() }
-const policy = (args: readonly string[], changed: Readonly<Record<string, string>> = env): Promise<Ran> =>
-  countersign(['policy', ...args], { cwd: folder, env: changed })
+const policy = (
+  args: readonly string[],
+  changed: Readonly<Record<string, string>> = env,
+): Promise<CliResult> => countersign(['policy', ...args], { cwd: folder, env: changed })
 const write = (path: string, text: string): void => {
   mkdirSync(dirname(join(folder, path)), { recursive: true })
   writeFileSync(join(folder, path), text)
@@ -110,7 +112,10 @@ test('a set that locks everybody out fails `policy lint`, although it can be sto
 })
 
 test('without an edge, `policy lint` says how to start or configure one', async () => {
-  const nowhere = { COUNTERSIGN_URL: `http://127.0.0.1:${await freePort()}`, COUNTERSIGN_KEY: desk.rootKey }
+  const nowhere = {
+    COUNTERSIGN_URL: `http://127.0.0.1:${await freePort()}`,
+    COUNTERSIGN_KEY: fixtures.rootKey,
+  }
   expect(await policy(['lint', 'good'], nowhere)).toMatchObject({
     code: 1,
     out: '',
@@ -131,13 +136,13 @@ test('`policy test` decides the cases beside the policies, counts them and store
     err: '',
     out: 'tested/cases/refunds.json  2 of 2 as expected\n2 passed\n',
   })
-  const before = granted(await desk.root('listPolicyVersions', {}))
+  const before = unwrap(await fixtures.root('listPolicyVersions', {}))
   const ran = await policy(['test', 'tested', '--json'])
   expect([ran.code, JSON.parse(ran.out)]).toMatchObject([
     0,
     { passed: 2, failed: 0, files: [{ file: 'tested/cases/refunds.json' }] },
   ])
-  expect(granted(await desk.root('listPolicyVersions', {}))).toEqual(before)
+  expect(unwrap(await fixtures.root('listPolicyVersions', {}))).toEqual(before)
 })
 
 test('a failed case is shown with the expected and the actual decision', async () => {

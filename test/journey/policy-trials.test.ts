@@ -8,16 +8,16 @@ import { afterAll, expect, test } from 'vitest'
 import { inconclusiveBecause } from '../../cli/policy/rehearsal.ts'
 import { ROOT } from '../../infra/state.ts'
 import type { Call } from '../../shared/wire/calls.ts'
-import type { Ran } from '../support/countersign.ts'
+import type { CliResult } from '../support/countersign.ts'
 import { countersign } from '../support/countersign.ts'
-import { eventually } from '../support/stack/hurt-stack.ts'
+import { eventually } from '../support/eventually.ts'
 import { sharedStack, sharedState } from '../support/stack/stack.ts'
 
 sharedStack() // this file works on it
 const folder = mkdtempSync(join(tmpdir(), 'countersign-trials-'))
 const env = { COUNTERSIGN_STATE: sharedState() }
-const run = (...args: readonly string[]): Promise<Ran> => countersign(args, { cwd: folder, env })
-const policy = (...args: readonly string[]): Promise<Ran> => run('policy', ...args)
+const run = (...args: readonly string[]): Promise<CliResult> => countersign(args, { cwd: folder, env })
+const policy = (...args: readonly string[]): Promise<CliResult> => run('policy', ...args)
 const args = JSON.stringify({ text: `tried ${Date.now()}` })
 const call = async (): Promise<Call> =>
   JSON.parse((await run('call', 'text.stats', '--args', args, '--json')).out) as Call // the wire's

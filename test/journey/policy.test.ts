@@ -7,17 +7,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { ROOT } from '../../infra/state.ts'
-import type { Ran } from '../support/countersign.ts'
+import type { CliResult } from '../support/countersign.ts'
 import { countersign } from '../support/countersign.ts'
 import { sharedStack, sharedState } from '../support/stack/stack.ts'
 
 sharedStack() // this file works on it
 const folder = mkdtempSync(join(tmpdir(), 'countersign-policy-'))
 const env = { COUNTERSIGN_STATE: sharedState() }
-const policy = (...args: readonly string[]): Promise<Ran> =>
+const policy = (...args: readonly string[]): Promise<CliResult> =>
   countersign(['policy', ...args], { cwd: folder, env })
 type PolicyVersion = { version: number; active: boolean; note: string; policies: Record<string, string> }
-async function jsonOf<T = PolicyVersion>(ran: Promise<Ran>): Promise<T> {
+async function jsonOf<T = PolicyVersion>(ran: Promise<CliResult>): Promise<T> {
   const { code, out, err } = await ran
   expect({ code, err }).toEqual({ code: 0, err: '' })
   return JSON.parse(out) as T // the wire schema guarantees it

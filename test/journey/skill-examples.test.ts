@@ -7,17 +7,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ROOT } from '../../infra/state.ts'
-import type { Ran } from '../support/countersign.ts'
+import type { CliResult } from '../support/countersign.ts'
 import { countersign } from '../support/countersign.ts'
-import { Desk } from '../support/fixtures.ts'
+import { Fixtures } from '../support/fixtures.ts'
 import { sharedStack, sharedState } from '../support/stack/stack.ts'
 
-const desk = new Desk('example', sharedStack())
+const fixtures = new Fixtures('example', sharedStack())
 const folder = mkdtempSync(join(tmpdir(), 'countersign-examples-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 const env = { COUNTERSIGN_STATE: sharedState(), XDG_CONFIG_HOME: join(folder, 'config') }
-const run = (...args: readonly string[]): Promise<Ran> => countersign(args, { cwd: folder, env })
-async function done(ran: Promise<Ran>): Promise<string> {
+const run = (...args: readonly string[]): Promise<CliResult> => countersign(args, { cwd: folder, env })
+async function done(ran: Promise<CliResult>): Promise<string> {
   const { code, out, err } = await ran
   expect({ code, err }, out).toEqual({ code: 0, err: '' })
   return out
@@ -66,9 +66,9 @@ test('the example skill in AssemblyScript has the bindings of the template', () 
 })
 
 test('an agent calls the example skills and gets their results', async () => {
-  const other = await desk.operator(['admin'])
+  const other = await fixtures.operator(['admin'])
   const asOther = (...args: readonly string[]) =>
-    countersign(args, { cwd: folder, env: { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: other.key } })
+    countersign(args, { cwd: folder, env: { COUNTERSIGN_URL: fixtures.url, COUNTERSIGN_KEY: other.key } })
   for (const name of ['json-query', 'redact']) await done(asOther('skill', 'enable', name, '1.0.0'))
   const data = {
     orders: [

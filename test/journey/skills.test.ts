@@ -6,30 +6,30 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Ran } from '../support/countersign.ts'
+import type { CliResult } from '../support/countersign.ts'
 import { countersign } from '../support/countersign.ts'
-import { Desk } from '../support/fixtures.ts'
+import { Fixtures } from '../support/fixtures.ts'
 import { sharedStack, sharedState } from '../support/stack/stack.ts'
 
 const FIVE_MINUTES_MS = 300_000
 
 const stack = sharedStack()
-const desk = new Desk('journey-skill', stack)
+const fixtures = new Fixtures('journey-skill', stack)
 const folder = mkdtempSync(join(tmpdir(), 'countersign-skills-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
 const env = { COUNTERSIGN_STATE: sharedState(), XDG_CONFIG_HOME: join(folder, 'config') }
 /** Runs the command line in `folder`, with the state folder of the running stack. */
-const run = (...args: readonly string[]): Promise<Ran> => countersign(args, { cwd: folder, env })
+const run = (...args: readonly string[]): Promise<CliResult> => countersign(args, { cwd: folder, env })
 let other: string
-const asOther = (...args: readonly string[]): Promise<Ran> =>
+const asOther = (...args: readonly string[]): Promise<CliResult> =>
   countersign(args, { cwd: folder, env: { ...env, COUNTERSIGN_URL: stack.url, COUNTERSIGN_KEY: other } })
 
 beforeAll(async () => {
-  other = (await desk.operator(['admin'])).key
+  other = (await fixtures.operator(['admin'])).key
 })
 
-async function done(ran: Promise<Ran>): Promise<string> {
+async function done(ran: Promise<CliResult>): Promise<string> {
   const { code, out, err } = await ran
   expect({ code, err }).toEqual({ code: 0, err: '' })
   return out

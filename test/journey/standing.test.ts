@@ -3,19 +3,19 @@
 
 import { expect, test } from 'vitest'
 import { countersign } from '../support/countersign.ts'
-import { Desk, granted } from '../support/fixtures.ts'
+import { Fixtures, unwrap } from '../support/fixtures.ts'
 import { sharedStack, sharedState } from '../support/stack/stack.ts'
 
 const dev = sharedStack()
-const desk = new Desk('standing-cli', dev)
-const agent = await desk.agent()
-const tool = await desk.tool({ capabilities: ['network'] })
+const fixtures = new Fixtures('standing-cli', dev)
+const agent = await fixtures.agent()
+const tool = await fixtures.tool({ capabilities: ['network'] })
 const run = (...argv: string[]) => countersign(argv, { env: { COUNTERSIGN_STATE: sharedState() } })
 const asked = async (session: string) =>
-  granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {}, run: { session } } }))
+  unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: {}, run: { session } } }))
 
 test('an approval for the session shows its scope beforehand, is listed, and can be revoked', async () => {
-  const session = desk.name()
+  const session = fixtures.name()
   const id = (await asked(session)).approval?.id ?? ''
   const covers = `every call of \`${tool}\` version 1 by agent \`${agent.name}\` in session \`${session}\``
   expect((await run('approvals', 'show', id)).out).toContain(
@@ -41,7 +41,7 @@ test('an approval for the session shows its scope beforehand, is listed, and can
 })
 
 test('a denial for a time applies to further calls until the session is reset', async () => {
-  const session = desk.name()
+  const session = fixtures.name()
   const id = (await asked(session)).approval?.id ?? ''
   expect(await run('approvals', 'deny', id, '--for', '10m', '--reason', 'not now')).toMatchObject({ code: 0 })
   expect((await asked(session)).state).toBe('rejected')
@@ -53,8 +53,8 @@ test('a denial for a time applies to further calls until the session is reset', 
 })
 
 test('if policy requires an approval for each call, the approval says so and a standing answer is refused', async () => {
-  const secret = await desk.tool({ capabilities: ['secrets_read'] })
-  const call = await desk.asked(agent.client, secret)
+  const secret = await fixtures.tool({ capabilities: ['secrets_read'] })
+  const call = await fixtures.proposeForApproval(agent.client, secret)
   expect((await run('approvals', 'show', call.approval.id)).out).toContain(
     'standing answer  not possible: policy requires an approval for each call',
   )

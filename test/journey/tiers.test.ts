@@ -2,11 +2,11 @@
 // a run share a folder; each tier B call gets a new home, temporary folder and working directory.
 
 import { expect, test } from 'vitest'
-import { Desk, granted, refusal, toolSpec } from '../support/fixtures.ts'
+import { Fixtures, refusalOf, toolSpec, unwrap } from '../support/fixtures.ts'
 import { sharedStack } from '../support/stack/stack.ts'
 
-const desk = new Desk('tiers', sharedStack())
-const agent = await desk.agent({ pool: 'default', groups: ['worker-host-access'] })
+const fixtures = new Fixtures('tiers', sharedStack())
+const agent = await fixtures.agent({ pool: 'default', groups: ['worker-host-access'] })
 
 /**
  * Plants modules where Python looks first: in its user's folder and in the folder where it starts.
@@ -28,20 +28,26 @@ const ASKS = [
 ]
 
 const none = { mode: 'none', hosts: [] } as { mode: 'none'; hosts: string[] }
-const plants = await desk.tool({
+const plants = await fixtures.tool({
   executor: { argv: ['sh', '-c', PLANT], stdin: { arg: 'text' } },
   workspace: 'run',
 })
-const both = await desk.tool({ executor: { tiers: ['B', 'C'], argv: ASKS }, egress: none, workspace: 'run' })
-const apart = await desk.tool({ executor: { tiers: ['B'], argv: ASKS }, egress: none })
+const both = await fixtures.tool({
+  executor: { tiers: ['B', 'C'], argv: ASKS },
+  egress: none,
+  workspace: 'run',
+})
+const apart = await fixtures.tool({ executor: { tiers: ['B'], argv: ASKS }, egress: none })
 
 async function ran(run: string, tool: string, args: Record<string, unknown> = {}) {
-  const { id, approval } = granted(
+  const { id, approval } = unwrap(
     await agent.client('proposeCall', { params: { run }, body: { tool, args }, wait: 20 }),
   )
   if (approval !== undefined)
-    granted(await desk.root('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }))
-  const call = granted(await agent.client('readCall', { params: { run, call: id }, wait: 20 }))
+    unwrap(
+      await fixtures.root('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }),
+    )
+  const call = unwrap(await agent.client('readCall', { params: { run, call: id }, wait: 20 }))
   expect([call.state, call.result?.error]).toEqual(['succeeded', undefined])
   return { tier: call.plan?.tier, executor: call.attestation?.executor, output: call.result?.output ?? '' }
 }
@@ -49,7 +55,7 @@ async function ran(run: string, tool: string, args: Record<string, unknown> = {}
 test('modules that a tier C call planted run in tier C only, and tier B finds nothing of them', {
   timeout: 90_000,
 }, async () => {
-  const run = granted(await agent.client('createRun', { body: {} })).id
+  const run = unwrap(await agent.client('createRun', { body: {} })).id
   expect((await ran(run, plants, { text: PLANTED })).output).toContain('platform.py')
   const shared = await ran(run, both)
   expect(shared).toMatchObject({
@@ -66,35 +72,35 @@ test('modules that a tier C call planted run in tier C only, and tier B finds no
 })
 
 test('D16 each call of a shell in tier B waits for a human and runs with their yes, even if its contract names no capability', async () => {
-  const shell = await desk.tool({
+  const shell = await fixtures.tool({
     capabilities: [],
     input_schema: { type: 'object', properties: { command: { type: 'string' } }, required: ['command'] },
     executor: { tiers: ['B'], argv: ['bash', '-c', '{command}'] },
     egress: none,
   })
-  const run = granted(await agent.client('createRun', { body: {} })).id
+  const run = unwrap(await agent.client('createRun', { body: {} })).id
   for (const word of ['one', 'two']) {
     const body = { tool: shell, args: { command: `echo ${word}` } }
-    const call = granted(await agent.client('proposeCall', { params: { run }, body }))
+    const call = unwrap(await agent.client('proposeCall', { params: { run }, body }))
     expect([call.state, call.decision.policies]).toEqual([
       'awaiting_approval',
       ['tier-b-is-approved-call-by-call'],
     ])
     const { id = '' } = call.approval ?? {}
-    const { options } = granted(await desk.root('readApproval', { params: { id } }))
+    const { options } = unwrap(await fixtures.root('readApproval', { params: { id } }))
     expect(options.filter(({ decision }) => decision === 'approve')).toEqual([
       { decision: 'approve', scope: 'once' },
     ])
-    granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'approve' } }))
-    const ended = granted(await agent.client('readCall', { params: { run, call: call.id }, wait: 20 }))
+    unwrap(await fixtures.root('answerApproval', { params: { id }, body: { decision: 'approve' } }))
+    const ended = unwrap(await agent.client('readCall', { params: { run, call: call.id }, wait: 20 }))
     expect([ended.state, ended.result?.output, ended.plan?.tier]).toEqual(['succeeded', `${word}\n`, 'B'])
   }
 })
 
 test('D16 agents outside `worker-host-access` can’t use tier B, whatever other group they are in', async () => {
   for (const groups of [[], ['unrestricted-egress'], ['worker-host']]) {
-    const other = await desk.agent({ pool: 'default', groups })
-    const call = granted(await other.client('proposeCallInNewRun', { body: { tool: apart, args: {} } }))
+    const other = await fixtures.agent({ pool: 'default', groups })
+    const call = unwrap(await other.client('proposeCallInNewRun', { body: { tool: apart, args: {} } }))
     expect([groups, call.state, call.decision.policies]).toEqual([
       groups,
       'denied',
@@ -106,7 +112,7 @@ test('D16 agents outside `worker-host-access` can’t use tier B, whatever other
 
 test('a tool of tier B only can’t request the folder of its run, and the error says what to write instead', async () => {
   const body = toolSpec({ executor: { tiers: ['B'] }, egress: none, workspace: 'run' })
-  const put = await desk.root('putTool', { params: { name: desk.name() }, body })
-  expect(refusal(put)).toBe('400 invalid_request')
+  const put = await fixtures.root('putTool', { params: { name: fixtures.name() }, body })
+  expect(refusalOf(put)).toBe('400 invalid_request')
   expect(put).toMatchObject({ error: { detail: expect.stringContaining('allow tier C, or use `call`') } })
 })

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
-import { GENESIS, linkOf } from '../../shared/evidence/journal.ts'
+import { entryHash, GENESIS } from '../../shared/evidence/journal.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { deniedBundle, executedBundle, KEYS } from '../shared/evidence.ts'
 import { countersign } from '../support/countersign.ts'
@@ -172,7 +172,7 @@ describe('a journal', () => {
   const entries: JournalEntry[] = []
   for (let seq = 1, prev = GENESIS.hash; seq <= 4; seq++) {
     const link = { seq, at_ms: seq, kind: `event ${seq}`, call: null, body: { n: seq }, prev }
-    prev = linkOf(link)
+    prev = entryHash(link)
     entries.push({ ...link, hash: prev })
   }
   const head = entries.at(-1)?.hash ?? ''

@@ -162,7 +162,7 @@ export const AGREEMENT: readonly Held[] = [
     lines: [
       ['if (entry.seq !== head.seq + 1)', 'if (false)', 'Entries of a journal are renumbered.'],
       ['if (entry.prev !== head.hash)', 'if (false)', 'An entry is cut out of the middle of a journal.'],
-      ['if (entry.hash !== linkOf(entry))', 'if (false)', 'The body of a journal entry is rewritten.'],
+      ['if (entry.hash !== entryHash(entry))', 'if (false)', 'The body of a journal entry is rewritten.'],
       [
         "entry.body['shadow_sha256'] !== digestOf(entry.shadow)",
         'false',
@@ -275,7 +275,7 @@ export const AGREEMENT: readonly Held[] = [
       ],
       ['endingOf(outcome).state === state\n', 'true\n', 'A failed call is attested as one that succeeded.'],
       [
-        'if (attestation_id !== attestationId(facts.run, split(facts.call).n))',
+        'if (attestation_id !== attestationId(facts.run, splitId(facts.call).n))',
         'if (false)',
         'One call is shown the attestation of another.',
       ],
@@ -322,7 +322,7 @@ export const AGREEMENT: readonly Held[] = [
     lines: [
       ["|| parts.includes('..'))", ')', 'A file of a call is written outside of its folder.'],
       ["part.toLowerCase() === '.git'", 'false', 'A file that a call brings is run as a hook of git.'],
-      ['|| DECEIVING.test(path) ||', '||', 'The name of a file reads as another one on the approval card.'],
+      ['|| CONFUSABLE.test(path) ||', '||', 'The name of a file reads as another one on the approval card.'],
       [
         "if (parts.includes('') || ",
         'if (',

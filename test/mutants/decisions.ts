@@ -184,13 +184,13 @@ export const DECISIONS: readonly Held[] = [
     tests: ['test/edge/approvals/card.test.ts'],
     lines: [
       [
-        'readable(redaction.of(args))',
-        'readable(args)',
+        'readableJson(redaction.of(args))',
+        'readableJson(args)',
         'Secrets in arguments are shown to every approver and channel.',
       ],
       [
-        'readable(redaction.ofArgv(plan.executor.argv, args))',
-        'readable(plan.executor.argv)',
+        'readableJson(redaction.ofArgv(plan.executor.argv, args))',
+        'readableJson(plan.executor.argv)',
         'Secrets in a command line are shown to every approver and channel.',
       ],
     ],
@@ -201,8 +201,8 @@ export const DECISIONS: readonly Held[] = [
     tests: ['test/edge/approvals/card.test.ts'],
     lines: [
       [
-        'return written(fitting ?? cut(whole, LIMITS.card_chars))',
-        'return fitting ?? cut(whole, LIMITS.card_chars)',
+        'return escapeConfusables(fitting ?? shorten(whole, LIMITS.card_chars))',
+        'return fitting ?? shorten(whole, LIMITS.card_chars)',
         'Text on a card reads backwards, or has invisible parts.',
       ],
       [

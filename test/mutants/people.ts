@@ -95,13 +95,13 @@ export const PEOPLE: readonly Held[] = [
     tests: ['test/edge/channels/email.test.ts'],
     lines: [
       [
-        "const line = (text: string): string => written(text).replaceAll('\\n', ' ')",
+        "const line = (text: string): string => escapeConfusables(text).replaceAll('\\n', ' ')",
         'const line = (text: string): string => text',
         'A title from an agent adds lines to a mail’s head.',
       ],
       [
-        'const block = (text: string): string => written(cut(text, LIMITS.message_chars))',
-        'const block = (text: string): string => cut(text, LIMITS.message_chars)',
+        'const block = (text: string): string => escapeConfusables(shorten(text, LIMITS.message_chars))',
+        'const block = (text: string): string => shorten(text, LIMITS.message_chars)',
         'Text of an agent in a mail reads backwards or is invisible.',
       ],
     ],

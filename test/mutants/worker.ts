@@ -62,7 +62,7 @@ export const WORKER: readonly Held[] = [
         'A doorbell of another tenant makes the worker claim for that tenant.',
       ],
       [
-        'split(call).run === run ? ok',
+        'splitId(call).run === run ? ok',
         'true ? ok',
         'A forged doorbell makes the worker ask for a call of another run.',
       ],

@@ -9,7 +9,7 @@ import type { Envelope } from '../../shared/evidence/dsse.ts'
 import { kidOf, seal, signedByExactly } from '../../shared/evidence/dsse.ts'
 import { isSignedBy, PublicKey } from '../../shared/evidence/ed25519.ts'
 import { readSignatureInput, signatureHolds } from '../../shared/evidence/http-signature.ts'
-import { GENESIS, linkOf } from '../../shared/evidence/journal.ts'
+import { entryHash, GENESIS } from '../../shared/evidence/journal.ts'
 import {
   append,
   consistency,
@@ -19,7 +19,7 @@ import {
   verifyConsistency,
   verifyInclusion,
 } from '../../shared/evidence/merkle.ts'
-import { base32, callId, keyHash, PATTERNS, parseKey, split } from '../../shared/ids.ts'
+import { base32, callId, keyHash, PATTERNS, parseKey, splitId } from '../../shared/ids.ts'
 import { BASE_NONCE, chosenSignature, malleable, NO_KEYS, vectors, WEAK_KEYS, WEAK_NONCES } from './curve.ts'
 import {
   collude,
@@ -60,7 +60,7 @@ function* ids(): Generator<Answer> {
   const key = `cs_agent_default_${'0'.repeat(26)}_${'Z'.repeat(52)}`
   yield ['key', [parseKey(key), parseKey(`${key} `), keyHash(key)]]
   const run = `run_${'7'.repeat(26)}`
-  yield ['call', [callId(run, 3), split(callId(run, 3))]]
+  yield ['call', [callId(run, 3), splitId(callId(run, 3))]]
   for (const name of ['text.stats', 'tеxt', 'a\n', '__proto__', 'ａ'])
     yield [`name ${name}`, PATTERNS.tool.test(name)]
 }
@@ -186,7 +186,7 @@ function* log(): Generator<Answer> {
     yield ['checkpoint', [text, verifyCheckpoint(text, 'countersign.example/default', EDGE.x)]]
   yield [
     'journal',
-    linkOf({
+    entryHash({
       seq: 1,
       at_ms: 1_763_000_000_000,
       kind: 'é',

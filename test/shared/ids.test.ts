@@ -14,7 +14,7 @@ import {
   newWorkerId,
   PATTERNS,
   parseKey,
-  split,
+  splitId,
   ulid,
 } from '../../shared/ids.ts'
 
@@ -34,7 +34,7 @@ describe('ids', () => {
 
   test('the ids of a call, an approval and an attestation contain their run and number', () => {
     for (const id of [callId(RUN, 7), approvalId(RUN, 7), attestationId(RUN, 7)])
-      expect(split(id)).toEqual({ run: RUN, n: 7 })
+      expect(splitId(id)).toEqual({ run: RUN, n: 7 })
   })
 
   test('ids sort by their creation time, up to the year 10889', () => {

@@ -4,7 +4,7 @@
 import { describe, expect, test } from 'vitest'
 import { canonical, sha256 } from '../../shared/bytes/json.ts'
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
-import { JournalEntry as Entry, GENESIS, linkOf, verifyChain } from '../../shared/evidence/journal.ts'
+import { JournalEntry as Entry, entryHash, GENESIS, verifyChain } from '../../shared/evidence/journal.ts'
 import { changed, others, paths, reached } from './tamper.ts'
 
 const CALL = 'call_01KA5XJ3M0000000000000000A_1'
@@ -15,7 +15,7 @@ function chained(drafts: readonly Draft[], from = GENESIS): JournalEntry[] {
   let head = from
   for (const draft of drafts) {
     const link = { ...draft, seq: head.seq + 1, at_ms: 1_763_000_000_000 - head.seq, prev: head.hash } // the clock goes back, and may
-    const entry = { ...link, hash: linkOf(link) }
+    const entry = { ...link, hash: entryHash(link) }
     entries.push(entry)
     head = entry
   }

@@ -2,7 +2,7 @@
 // to the canonical form that digests are made of.
 
 import { describe, expect, test } from 'vitest'
-import { canonical, digestOf, EVIDENCE, parseJson, sha256 } from '../../shared/bytes/json.ts'
+import { canonical, digestOf, EVIDENCE_BOUNDS, parseJson, sha256 } from '../../shared/bytes/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { CANONICAL_NUMBERS, CANONICAL_TEXTS, JSON_CASES, jsonBytes } from './json-cases.ts'
 import { randomJson, seeded, spelled } from './random-json.ts'
@@ -136,13 +136,15 @@ describe('G01 G02 G03 G04 G05 G10: reading', () => {
     const nodes = `[[${'1,'.repeat(LIMITS.json_nodes)}1]]`
     const size = `"${'x'.repeat(LIMITS.body_bytes)}"`
     for (const text of [depth, nodes, size]) {
-      expect(parseJson(utf8(text), EVIDENCE).ok).toBe(true)
+      expect(parseJson(utf8(text), EVIDENCE_BOUNDS).ok).toBe(true)
       if (text !== depth) expect(parseJson(utf8(text)).ok).toBe(false)
     }
-    expect(parseJson(utf8(`"${'x'.repeat(LIMITS.evidence_bytes)}"`), EVIDENCE)).toMatchObject({
+    expect(parseJson(utf8(`"${'x'.repeat(LIMITS.evidence_bytes)}"`), EVIDENCE_BOUNDS)).toMatchObject({
       error: { code: 'body_too_large' },
     })
-    expect(parseJson(utf8('['.repeat(10_000)), EVIDENCE)).toMatchObject({ error: { code: 'json_too_deep' } })
+    expect(parseJson(utf8('['.repeat(10_000)), EVIDENCE_BOUNDS)).toMatchObject({
+      error: { code: 'json_too_deep' },
+    })
   })
 })
 

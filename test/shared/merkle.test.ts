@@ -3,7 +3,7 @@
 
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import type { Read } from '../../shared/evidence/merkle.ts'
+import type { ReadNode } from '../../shared/evidence/merkle.ts'
 import {
   append,
   consistency,
@@ -18,9 +18,9 @@ import {
 const SIZES = 130
 
 /** A store like the log's: each node is written once, as `append` returns it. */
-function grow(leaves: readonly string[]): Read {
+function grow(leaves: readonly string[]): ReadNode {
   const nodes = new Map<string, string>()
-  const read: Read = (level, index) => {
+  const read: ReadNode = (level, index) => {
     const hash = nodes.get(`${level}/${index}`)
     if (hash === undefined) throw new Error(`node ${level}/${index} was read before it was written`)
     return hash

@@ -2,7 +2,7 @@
 // signatures made again.
 
 import { describe, expect, test } from 'vitest'
-import { canonical, digestOf, EVIDENCE, parseJson } from '../../shared/bytes/json.ts'
+import { canonical, digestOf, EVIDENCE_BOUNDS, parseJson } from '../../shared/bytes/json.ts'
 import { Bundle, verifyBundle } from '../../shared/evidence/bundle.ts'
 import { countersign, seal } from '../../shared/evidence/dsse.ts'
 import { EDGE_EXECUTOR, STATEMENT_TYPE } from '../../shared/evidence/statement.ts'
@@ -27,7 +27,7 @@ const failed = (bundle: Bundle): string[] =>
 
 /** Whether this text verifies as a bundle. */
 function isAccepted(text: string | Uint8Array): boolean {
-  const read = parseJson(typeof text === 'string' ? new TextEncoder().encode(text) : text, EVIDENCE)
+  const read = parseJson(typeof text === 'string' ? new TextEncoder().encode(text) : text, EVIDENCE_BOUNDS)
   const bundle = Bundle.safeParse(read.ok ? read.value : undefined)
   return bundle.success && verifyBundle(bundle.data, KEYS).ok
 }

@@ -4,22 +4,26 @@
 import { expect, test } from 'vitest'
 import type { Signer } from '../../shared/evidence/dsse.ts'
 import {
-  type Means,
+  intersectResources,
   NO_RESOURCES,
-  narrowed,
-  type Part,
-  provenMeans,
+  type ProofPart,
+  provenResources,
   readProof,
   sealProof,
-  unmet,
+  unmetNeeds,
   type WorkerProof,
+  type WorkerResources,
 } from '../../shared/evidence/worker-proof.ts'
 import { DEFAULT_LIMITS } from '../../shared/limits.ts'
 import type { ProcessPlan } from '../../shared/plan/plan.ts'
 import { EDGE, STRANGER, WORKER, WORKER_ID } from './evidence.ts'
 
-const PROVEN: Part = { ok: true, lack: null, checks: [{ name: 'a canary', ok: true, seen: '' }] }
-const FAILED: Part = { ok: false, lack: null, checks: [{ name: 'a canary', ok: false, seen: 'it got out' }] }
+const PROVEN: ProofPart = { ok: true, lack: null, checks: [{ name: 'a canary', ok: true, seen: '' }] }
+const FAILED: ProofPart = {
+  ok: false,
+  lack: null,
+  checks: [{ name: 'a canary', ok: false, seen: 'it got out' }],
+}
 const PROFILE = { name: 'compiler', from: 'c_offline', sha256: '0'.repeat(64) } as const
 
 const proof: WorkerProof = {
@@ -65,32 +69,38 @@ test('K04 a proof that claims more than its checks show is refused, in each of i
 })
 
 test('K04 a tier, egress, cgroups or profile whose canaries failed is not proven', () => {
-  const all: Means = { tiers: ['B', 'C'], egress: true, cgroups: true, profiles: [PROFILE] }
-  expect(provenMeans(proof)).toEqual(all)
-  expect(provenMeans({ ...proof, tiers: { B: FAILED, C: PROVEN } })).toEqual({ ...all, tiers: ['C'] })
-  expect(provenMeans({ ...proof, tiers: { B: PROVEN, C: FAILED } })).toEqual({
+  const all: WorkerResources = { tiers: ['B', 'C'], egress: true, cgroups: true, profiles: [PROFILE] }
+  expect(provenResources(proof)).toEqual(all)
+  expect(provenResources({ ...proof, tiers: { B: FAILED, C: PROVEN } })).toEqual({ ...all, tiers: ['C'] })
+  expect(provenResources({ ...proof, tiers: { B: PROVEN, C: FAILED } })).toEqual({
     ...all,
     tiers: ['B'],
     egress: false,
   })
-  expect(provenMeans({ ...proof, egress: FAILED, cgroups: FAILED })).toEqual({
+  expect(provenResources({ ...proof, egress: FAILED, cgroups: FAILED })).toEqual({
     ...all,
     egress: false,
     cgroups: false,
   })
-  expect(provenMeans({ ...proof, profiles: [{ ...PROFILE, proof: FAILED }] })).toEqual({
+  expect(provenResources({ ...proof, profiles: [{ ...PROFILE, proof: FAILED }] })).toEqual({
     ...all,
     profiles: [],
   })
 })
 
 test('K04 a heartbeat can narrow what a worker has proven, and never widens it', () => {
-  const all: Means = { tiers: ['B', 'C'], egress: true, cgroups: true, profiles: [PROFILE] }
-  expect(narrowed(all, all)).toEqual(all)
+  const all: WorkerResources = { tiers: ['B', 'C'], egress: true, cgroups: true, profiles: [PROFILE] }
+  expect(intersectResources(all, all)).toEqual(all)
   for (const one of [all, NO_RESOURCES])
-    expect([narrowed(one, NO_RESOURCES), narrowed(NO_RESOURCES, one)]).toEqual([NO_RESOURCES, NO_RESOURCES])
+    expect([intersectResources(one, NO_RESOURCES), intersectResources(NO_RESOURCES, one)]).toEqual([
+      NO_RESOURCES,
+      NO_RESOURCES,
+    ])
   const changed = { ...all, profiles: [{ ...PROFILE, sha256: '1'.repeat(64) }] }
-  expect([narrowed(all, changed).profiles, narrowed(changed, all).profiles]).toEqual([[], []])
+  expect([intersectResources(all, changed).profiles, intersectResources(changed, all).profiles]).toEqual([
+    [],
+    [],
+  ])
 })
 
 test('L8 `unmet` names every need of a plan that a worker has not proven', () => {
@@ -105,15 +115,15 @@ test('L8 `unmet` names every need of a plan that a worker has not proven', () =>
     profile: 'compiler',
   }
   const relayed = { ...PROFILE, from: 'c_relayed' } as const
-  const enough: Means = { tiers: ['C'], egress: true, cgroups: true, profiles: [relayed] }
-  expect(unmet(plan, enough)).toEqual([])
+  const enough: WorkerResources = { tiers: ['C'], egress: true, cgroups: true, profiles: [relayed] }
+  expect(unmetNeeds(plan, enough)).toEqual([])
   for (const lack of [
     { tiers: ['B'] },
     { egress: false },
     { cgroups: false },
     { profiles: [] },
     { profiles: [PROFILE] },
-  ] satisfies Partial<Means>[])
-    expect([lack, unmet(plan, { ...enough, ...lack }).length]).toEqual([lack, 1])
-  expect(unmet(plan, NO_RESOURCES)).toHaveLength(4)
+  ] satisfies Partial<WorkerResources>[])
+    expect([lack, unmetNeeds(plan, { ...enough, ...lack }).length]).toEqual([lack, 1])
+  expect(unmetNeeds(plan, NO_RESOURCES)).toHaveLength(4)
 })

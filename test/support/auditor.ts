@@ -7,15 +7,17 @@ import { GENESIS, verifyChain } from '../../shared/evidence/journal.ts'
 import { append, leafHash, root } from '../../shared/evidence/merkle.ts'
 import type { Statement } from '../../shared/evidence/statement.ts'
 import type { Call } from '../../shared/wire/calls.ts'
-import { eventually, type HurtStack, insist, must } from './stack/hurt-stack.ts'
+import { eventually } from './eventually.ts'
+import { unwrap } from './fixtures.ts'
+import { type HurtStack, insist } from './stack/hurt-stack.ts'
 
 /** Verifies the call's attestation offline and checks that it is about this call and ending. */
 export async function attested(
   { agent, operator }: HurtStack,
   { run, id, state, digest }: Call,
 ): Promise<Statement> {
-  const bundle = must(await insist(() => agent('readAttestation', { params: { run, call: id } })))
-  const keys = must(await insist(() => operator('keys', { query: {} })))
+  const bundle = unwrap(await insist(() => agent('readAttestation', { params: { run, call: id } })))
+  const keys = unwrap(await insist(() => operator('keys', { query: {} })))
   const verdict = verifyBundle(bundle, keys)
   if (!verdict.ok || verdict.statement === undefined)
     throw new Error(
@@ -32,9 +34,9 @@ export async function attested(
 /** The whole journal of a run, verified against the head that the run reports. */
 export async function journalOf({ agent }: HurtStack, run: string): Promise<JournalEntry[]> {
   const entries: JournalEntry[] = []
-  const { journal } = must(await insist(() => agent('readRun', { params: { run } })))
+  const { journal } = unwrap(await insist(() => agent('readRun', { params: { run } })))
   while (entries.length < journal.seq) {
-    const page = must(
+    const page = unwrap(
       await insist(() => agent('readJournal', { params: { run }, query: { after: entries.length } })),
     )
     if (page.items.length === 0)
@@ -58,12 +60,12 @@ export const endsIn = (entries: readonly JournalEntry[]): JournalEntry[] =>
  */
 export async function logHolds({ operator }: HurtStack, ends: readonly JournalEntry[]): Promise<void> {
   const size = async (): Promise<number> =>
-    must(await insist(() => operator('logCheckpoint', { query: {} }))).size
+    unwrap(await insist(() => operator('logCheckpoint', { query: {} }))).size
   await eventually(`the log has ${ends.length} leaves`, async () => (await size()) >= ends.length)
-  const { root: head, size: leavesSigned } = must(await operator('logCheckpoint', { query: {} }))
+  const { root: head, size: leavesSigned } = unwrap(await operator('logCheckpoint', { query: {} }))
   const leaves: string[] = []
   for (let page = [''], from = 0; page.length > 0; from = leaves.length) {
-    page = must(await operator('logEntries', { query: { from } })).items
+    page = unwrap(await operator('logEntries', { query: { from } })).items
     leaves.push(...page)
   }
   const [have, want] = [

@@ -3,7 +3,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { ROOT } from '../../infra/state.ts'
-import { eventually } from './worker/lone-worker.ts'
+import { eventually } from './eventually.ts'
 
 export class Following {
   readonly #child: ChildProcess

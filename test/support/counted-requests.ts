@@ -4,7 +4,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Stack } from '../../infra/stack.ts'
-import { eventually } from './stack/hurt-stack.ts'
+import { eventually } from './eventually.ts'
 
 /** Sent after the answer, in batches or repeatedly: they belong to no one request. */
 const BACKGROUND = [

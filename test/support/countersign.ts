@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { ROOT } from '../../infra/state.ts'
 
-export type Ran = {
+export type CliResult = {
   readonly code: number | null
   readonly out: string
   readonly bytes: Buffer
@@ -21,7 +21,7 @@ const LIMIT_MS = 60_000
 export function countersign(
   args: readonly string[],
   { env = {}, stdin = '', cwd = ROOT }: CliOptions = {},
-): Promise<Ran> {
+): Promise<CliResult> {
   return new Promise((settle, fail) => {
     const child = spawn(process.execPath, [join(ROOT, 'cli/main.ts'), ...args], {
       cwd,

@@ -78,14 +78,14 @@ function reachOf(assurance: string): ReturnType<Reader['reach']>[0] {
 }
 export const PERMIT = '@id("permit") permit (principal, action, resource);\n'
 
-export type Asked = {
+export type ExplanationRequest = {
   text: string
   args?: Record<string, CedarValueJson>
   context?: Record<string, CedarValueJson>
   groups?: string[]
 }
 
-export function groundsOf({ text, args = {}, context = {}, groups = [] }: Asked): Grounds {
+export function groundsOf({ text, args = {}, context = {}, groups = [] }: ExplanationRequest): Grounds {
   const set = compile({ set: text })
   if (!set.ok) throw new Error(JSON.stringify(set.error))
   const matter = about(set.value, {
@@ -111,7 +111,7 @@ export function groundsOf({ text, args = {}, context = {}, groups = [] }: Asked)
 }
 
 export function explained(
-  request: Asked,
+  request: ExplanationRequest,
   reader = OPERATOR,
   fits: (args: Record<string, unknown>) => boolean = () => true,
 ): Explanation {

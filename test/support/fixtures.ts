@@ -10,13 +10,13 @@ import type { AgentSpec } from '../../shared/wire/principals.ts'
 import type { ProcessToolSpec as ToolSpec } from '../../shared/wire/tools.ts'
 
 /** The value of a successful answer; throws for a refusal. */
-export function granted<T>(answer: Result<T, Problem>): T {
+export function unwrap<T>(answer: Result<T, Problem>): T {
   if (answer.ok) return answer.value
   throw new Error(`the edge answered ${JSON.stringify(answer.error)}`)
 }
 
 /** Status and code of a refusal, or a text that says that it was none. */
-export function refusal<T>(answer: Result<T, Problem>): string {
+export function refusalOf<T>(answer: Result<T, Problem>): string {
   return answer.ok
     ? `no refusal: ${JSON.stringify(answer.value)}`
     : `${answer.error.status} ${answer.error.code}`
@@ -37,7 +37,7 @@ export const toolSpec = ({ executor, ...rest }: ToolChange = {}): ToolSpec => ({
   ...rest,
 })
 
-export class Desk {
+export class Fixtures {
   readonly #prefix: string
   readonly #dev: DevInfo
   readonly root: Client
@@ -67,7 +67,7 @@ export class Desk {
    */
   async agent(spec: Partial<AgentSpec> = {}): Promise<Principal> {
     const name = this.name()
-    const made = granted(
+    const made = unwrap(
       await this.root('putAgent', {
         params: { name },
         body: { tools: ['*'], pool: `${this.#prefix}-pool`, ...spec },
@@ -80,7 +80,7 @@ export class Desk {
     const name = this.name()
     return this.#principal(
       name,
-      granted(await this.root('putOperator', { params: { name }, body: { roles } })).key,
+      unwrap(await this.root('putOperator', { params: { name }, body: { roles } })).key,
     )
   }
 
@@ -90,7 +90,7 @@ export class Desk {
   }
 
   async tool(change: ToolChange = {}, name = this.name()): Promise<string> {
-    granted(await this.root('putTool', { params: { name }, body: toolSpec(change) }))
+    unwrap(await this.root('putTool', { params: { name }, body: toolSpec(change) }))
     return name
   }
 
@@ -99,12 +99,12 @@ export class Desk {
   }
 
   /** A call that waits for an approval. */
-  async asked(
+  async proposeForApproval(
     by: Client,
     tool: string,
     args: Record<string, unknown> = {},
   ): Promise<Call & { approval: NonNullable<Call['approval']> }> {
-    const call = granted(await by('proposeCallInNewRun', { body: { tool, args } }))
+    const call = unwrap(await by('proposeCallInNewRun', { body: { tool, args } }))
     if (call.approval === undefined || call.state !== 'awaiting_approval')
       throw new Error(`the call is ${call.state}`)
     return { ...call, approval: call.approval }
@@ -112,7 +112,7 @@ export class Desk {
 
   /** The approval link of this operator. */
   async link(operator: Client, approval: string): Promise<string> {
-    const { url } = granted(await operator('readApproval', { params: { id: approval } }))
+    const { url } = unwrap(await operator('readApproval', { params: { id: approval } }))
     if (url === undefined) throw new Error('the approval shows no link')
     return url
   }
@@ -125,17 +125,17 @@ export class Desk {
     changes: Readonly<Record<string, string | null>>,
     work: () => Promise<T>,
   ): Promise<T> {
-    const { policies } = granted(await this.root('readPolicies', {}))
+    const { policies } = unwrap(await this.root('readPolicies', {}))
     const changed = Object.entries({ ...policies, ...changes }).filter(
       (entry): entry is [string, string] => entry[1] !== null,
     )
-    granted(
+    unwrap(
       await this.root('putPolicies', { body: { policies: Object.fromEntries(changed), note: 'a test' } }),
     )
     try {
       return await work()
     } finally {
-      granted(await this.root('putPolicies', { body: { policies, note: 'as before the test' } }))
+      unwrap(await this.root('putPolicies', { body: { policies, note: 'as before the test' } }))
     }
   }
 }

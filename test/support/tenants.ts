@@ -10,16 +10,16 @@ import { bearer, type Client, client } from '../../shared/routes/client.ts'
 import type { Route } from '../../shared/routes/route.ts'
 import type { QuotaChange } from '../../shared/wire/tenants.ts'
 import { ConsoleSession } from './browser/console-session.ts'
-import { Desk, granted } from './fixtures.ts'
+import { Fixtures, unwrap } from './fixtures.ts'
 import { component, Publisher } from './skills/skill.ts'
 import { grantOf, newSigner, PeerWorker } from './worker/peer-worker.ts'
 
 export const installation = (dev: DevInfo): Client => client(dev.url, bearer(dev.installation_key))
 
 /** Creates a tenant and returns the fixtures of its first operator. */
-export async function newTenant(dev: DevInfo, name: string, quota: QuotaChange = {}): Promise<Desk> {
-  const { key } = granted(await installation(dev)('createTenant', { body: { name, quota } }))
-  return new Desk(name, { ...dev, tenant: name, operator_key: key })
+export async function newTenant(dev: DevInfo, name: string, quota: QuotaChange = {}): Promise<Fixtures> {
+  const { key } = unwrap(await installation(dev)('createTenant', { body: { name, quota } }))
+  return new Fixtures(name, { ...dev, tenant: name, operator_key: key })
 }
 
 /**
@@ -77,7 +77,7 @@ export function unknownIds(like: Ids): Ids {
 
 /** The callers of a tenant, each with its credentials. */
 export type Tenant = {
-  readonly desk: Desk
+  readonly fixtures: Fixtures
   readonly ids: Ids
   readonly agent: { readonly name: string; readonly key: string; readonly client: Client }
   readonly peer: PeerWorker
@@ -89,38 +89,36 @@ export type Tenant = {
  * answer, a skill, a channel, a secret and a second policy set.
  */
 export async function newFurnishedTenant(dev: DevInfo, name: string): Promise<Tenant> {
-  const desk = await newTenant(dev, name)
-  const { root } = desk
-  const [agent, approver] = [await desk.agent(), await desk.operator(['admin'])]
-  const peer = await PeerWorker.enrol(dev.url, root, desk.pool)
-  const tool = await desk.tool({ input_files: true, executor: { tiers: ['B', 'C'] } })
-  const sensitive = await desk.tool({ capabilities: ['network'] })
+  const fixtures = await newTenant(dev, name)
+  const { root } = fixtures
+  const [agent, approver] = [await fixtures.agent(), await fixtures.operator(['admin'])]
+  const peer = await PeerWorker.enrol(dev.url, root, fixtures.pool)
+  const tool = await fixtures.tool({ input_files: true, executor: { tiers: ['B', 'C'] } })
+  const sensitive = await fixtures.tool({ capabilities: ['network'] })
   const session = `${name}-session`
 
   const bytes = Buffer.from(`of ${name} alone`)
-  const { id: run } = granted(await agent.client('createRun', { body: { session } }))
-  granted(await agent.client('putFile', { params: { run, sha256: sha256(bytes) }, body: bytes }))
+  const { id: run } = unwrap(await agent.client('createRun', { body: { session } }))
+  unwrap(await agent.client('putFile', { params: { run, sha256: sha256(bytes) }, body: bytes }))
   const files = [{ path: 'a.txt', sha256: sha256(bytes) }]
-  const call = granted(
-    await agent.client('proposeCall', { params: { run }, body: { tool, args: {}, files } }),
-  )
-  const claim = granted(await peer.claim(call.id))
-  granted(await peer.settle(claim))
+  const call = unwrap(await agent.client('proposeCall', { params: { run }, body: { tool, args: {}, files } }))
+  const claim = unwrap(await peer.claim(call.id))
+  unwrap(await peer.settle(claim))
 
-  const standing = await desk.asked(agent.client, sensitive)
-  granted(
+  const standing = await fixtures.proposeForApproval(agent.client, sensitive)
+  unwrap(
     await root('answerApproval', {
       params: { id: standing.approval.id },
       body: { decision: 'approve', scope: 'session' },
     }),
   )
-  const asked = await desk.asked(agent.client, sensitive, { text: `of ${name}` })
-  const link = await desk.link(approver.client, asked.approval.id)
+  const asked = await fixtures.proposeForApproval(agent.client, sensitive, { text: `of ${name}` })
+  const link = await fixtures.link(approver.client, asked.approval.id)
 
   const publisher = await Publisher.listed(`${name}-publisher`, root)
   const skill = `${name}-skill`
-  granted(await root('publishSkill', { body: publisher.pack(publisher.manifest(skill), await component()) }))
-  granted(
+  unwrap(await root('publishSkill', { body: publisher.pack(publisher.manifest(skill), await component()) }))
+  unwrap(
     await approver.client('enableSkill', {
       params: { id: skill, version: '1.0.0' },
       body: { reason: 'a test' },
@@ -129,22 +127,22 @@ export async function newFurnishedTenant(dev: DevInfo, name: string): Promise<Te
   const channel = `${name}-channel`
   const keys = [`whsec_${Buffer.alloc(32, 7).toString('base64')}`]
   const quiet = { kind: 'webhook' as const, url: 'https://hooks.example.com/x', keys, after_s: 3_600 }
-  granted(await root('putChannel', { params: { name: channel }, body: quiet }))
+  unwrap(await root('putChannel', { params: { name: channel }, body: quiet }))
   const secret = `${name}-secret`
-  granted(
+  unwrap(
     await root('putSecret', { params: { name: secret }, body: { value: `value of ${name}`, tools: [tool] } }),
   )
-  const { policies } = granted(await root('readPolicies', {}))
-  const { version } = granted(
+  const { policies } = unwrap(await root('readPolicies', {}))
+  const { version } = unwrap(
     await root('putPolicies', { body: { policies: { ...policies, more: forbidNothing(name) }, note: name } }),
   )
 
-  const [first] = granted(await root('listStanding', {})).items
+  const [first] = unwrap(await root('listStanding', {})).items
   return {
-    desk,
+    fixtures,
     agent,
     peer,
-    console: await ConsoleSession.open(dev.url, desk.rootKey),
+    console: await ConsoleSession.open(dev.url, fixtures.rootKey),
     ids: {
       tenant: name,
       run,

@@ -12,7 +12,7 @@ import {
   statementOf,
   UNSTARTED,
 } from '../../shared/evidence/statement.ts'
-import { attestationId, split } from '../../shared/ids.ts'
+import { attestationId, splitId } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Outcome, StreamSummary } from '../../shared/plan/plan.ts'
 import type { Settlement } from '../../shared/wire/workers.ts'
@@ -97,7 +97,7 @@ function sign(
   const { facts, worker, fence, deadline_ms } = grant
   if (execution.outcome === null) throw new Error('a worker always saw an outcome')
   const statement = statementOf({
-    attestation_id: attestationId(facts.run, split(facts.call).n),
+    attestation_id: attestationId(facts.run, splitId(facts.call).n),
     ...endingOf(execution.outcome),
     facts,
     grant: { sha256: grant_sha256, worker, fence, deadline_ms },

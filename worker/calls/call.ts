@@ -5,33 +5,33 @@
 import { endingOf } from '../../shared/evidence/statement.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Config } from '../config.ts'
-import { faultOf } from '../host/error-report.ts'
+import { errorReport } from '../host/error-report.ts'
 import type { Log } from '../host/log.ts'
-import type { Link } from '../link/client.ts'
+import type { EdgeLink } from '../link/client.ts'
 import type { Identity } from '../link/identity.ts'
-import { meansOf, type Proven } from '../proof/proof.ts'
+import { meansOf, type ProvenSandbox } from '../proof/proof.ts'
 import type { Doorbell } from '../queue/doorbells.ts'
 import { type ExecutionResult, notStarted, settlementOf } from './attestation.ts'
-import type { CallInFlight, Running } from './in-flight.ts'
-import type { Streaming } from './output-stream.ts'
+import type { CallInFlight, CallsInFlight } from './in-flight.ts'
+import type { OutputStreams } from './output-stream.ts'
 import type { RunFolders } from './run-folders.ts'
 import { runInSandbox } from './run-in-sandbox.ts'
-import type { Settling } from './settlements.ts'
+import type { SettlementSender } from './settlements.ts'
 import type { Spool } from './spool.ts'
 import { type ClaimVerdict, verifyClaim } from './verify-grant.ts'
 
-export type Station = {
+export type CallContext = {
   readonly identity: Identity
   /** This process's random id, by which the edge allows one process per worker. */
   readonly process: string
-  readonly link: Link
+  readonly link: EdgeLink
   readonly spool: Spool
-  readonly settling: Settling
-  readonly streaming: Streaming
-  readonly running: Running
+  readonly settling: SettlementSender
+  readonly streaming: OutputStreams
+  readonly running: CallsInFlight
   readonly runFolders: RunFolders
   /** The result of the latest probe. */
-  readonly proven: () => Proven
+  readonly proven: () => ProvenSandbox
   /** Limits that no call exceeds, whatever its plan says. */
   readonly ceilings: Config['limits']
   /** Aborted when the worker stops starting calls. */
@@ -39,7 +39,7 @@ export type Station = {
   readonly log: Log
 }
 
-export async function execute(doorbell: Doorbell, context: Station): Promise<void> {
+export async function executeCall(doorbell: Doorbell, context: CallContext): Promise<void> {
   const inFlight = context.running.add(doorbell.call)
   // A second doorbell of a call in progress (Q04).
   if (inFlight === undefined)
@@ -58,21 +58,21 @@ export async function execute(doorbell: Doorbell, context: Station): Promise<voi
 async function claimAndRun(
   doorbell: Doorbell,
   inFlight: CallInFlight,
-  context: Station,
+  context: CallContext,
   release: () => void,
 ): Promise<void> {
   const { call } = doorbell
   const { identity, link, log, spool } = context
   const ignore = (reason: string, code?: string): void =>
     log.say('a doorbell was ignored', { call, reason, code })
-  await context.settling.offered()
+  await context.settling.whenOffered()
   if (context.draining.aborted) return ignore('the worker is stopping; the edge will ring again')
   if (spool.full) return ignore('the spool is full')
   const room = spool.prepare()
   if (!room.ok) return ignore(`the spool is not writable (${room.error})`)
 
   const rang_ms = performance.now()
-  const claim = await link.insist(
+  const claim = await link.requestUntilFinal(
     'claim',
     { body: { ...doorbell, ...meansOf(context.proven()), process: context.process } },
     // The edge rings again for an unclaimed call.
@@ -122,7 +122,7 @@ async function claimAndRun(
 async function runUnlessUntrusted(
   verdict: Exclude<ClaimVerdict, { kind: 'stray' }>,
   inFlight: CallInFlight,
-  context: Station,
+  context: CallContext,
 ): Promise<ExecutionResult> {
   const { link, runFolders, streaming } = context
   if (verdict.kind === 'untrusted')
@@ -140,8 +140,8 @@ async function runUnlessUntrusted(
  * L5: a bug of the worker ends the call, too. Its message is withheld, because it may quote an
  * argument.
  */
-function resultOfBug(error: unknown, call: string, { link, log }: Station): ExecutionResult {
-  const fault = faultOf(error)
+function resultOfBug(error: unknown, call: string, { link, log }: CallContext): ExecutionResult {
+  const fault = errorReport(error)
   log.warn('a call failed by a bug of the worker', { call, ...fault })
   return notStarted(
     { kind: 'infra', detail: `the worker failed on a bug (${fault.code}); its log says where` },

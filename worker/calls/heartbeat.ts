@@ -6,11 +6,11 @@ import type { Code } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Problem } from '../../shared/routes/client.ts'
 import type { Log } from '../host/log.ts'
-import { isUnreachable, type Link } from '../link/client.ts'
-import type { Proving } from '../proof/schedule.ts'
+import { type EdgeLink, isUnreachable } from '../link/client.ts'
+import type { ProofSchedule } from '../proof/schedule.ts'
 import type { DoorbellIntake } from '../queue/doorbell-intake.ts'
-import type { Running } from './in-flight.ts'
-import type { Settling } from './settlements.ts'
+import type { CallsInFlight } from './in-flight.ts'
+import type { SettlementSender } from './settlements.ts'
 
 /**
  * refused: the edge knows us but refuses the heartbeat. unwelcome: it knows no worker with our key.
@@ -43,10 +43,10 @@ export type Heartbeat = {
 type Parts = {
   /** This process's random id: the edge lets only one process serve as a worker. */
   readonly process: string
-  readonly link: Link
-  readonly running: Running
-  readonly settling: Settling
-  readonly proving: Pick<Proving, 'proven'>
+  readonly link: EdgeLink
+  readonly running: CallsInFlight
+  readonly settling: SettlementSender
+  readonly proving: Pick<ProofSchedule, 'proven'>
   readonly intake: DoorbellIntake
   readonly log: Log
 }
@@ -100,7 +100,7 @@ export function startHeartbeat(parts: Parts): Heartbeat {
   const stop = async (): Promise<void> => {
     clearInterval(timer)
     await last // a heartbeat that arrived after this announcement would occupy the worker again
-    await parts.link.ask('heartbeat', {
+    await parts.link.request('heartbeat', {
       body: { tiers: [...parts.proving.proven.tiers], running: [], process: parts.process, leaving: true },
     })
   }
@@ -115,9 +115,11 @@ function statusFrom(problem: Problem): EdgeStatus {
 async function sendHeartbeat(
   { link, proving, process }: Parts,
   running: { call: string; fence: number }[],
-): ReturnType<typeof link.ask<'heartbeat'>> {
+): ReturnType<typeof link.request<'heartbeat'>> {
   const sentAt = link.clock.mark()
-  const answer = await link.ask('heartbeat', { body: { tiers: [...proving.proven.tiers], running, process } })
+  const answer = await link.request('heartbeat', {
+    body: { tiers: [...proving.proven.tiers], running, process },
+  })
   if (answer.ok) link.clock.learn(answer.value.now_ms, sentAt)
   return answer
 }

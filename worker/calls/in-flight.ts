@@ -20,7 +20,7 @@ export type CallInFlight = {
   readonly cleanups: Promise<unknown>[]
 }
 
-export class Running {
+export class CallsInFlight {
   readonly #calls = new Map<string, CallInFlight>()
   #idle: (() => void)[] = []
 
@@ -59,7 +59,7 @@ export class Running {
     )
   }
 
-  empty(): Promise<void> {
+  whenEmpty(): Promise<void> {
     return this.#calls.size === 0 ? Promise.resolve() : new Promise((done) => this.#idle.push(done))
   }
 }

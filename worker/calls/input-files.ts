@@ -9,12 +9,12 @@ import type { InputFile } from '../../shared/plan/call-files.ts'
 import type { Outcome } from '../../shared/plan/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import { ownFolder, removeFolder } from '../host/owned-folders.ts'
-import type { Link } from '../link/client.ts'
+import type { EdgeLink } from '../link/client.ts'
 
 type NotStarted = Extract<Outcome, { kind: 'refused' | 'infra' }>
 type Source = {
   readonly call: string
-  readonly link: Link
+  readonly link: EdgeLink
   readonly root: string
   readonly signal: AbortSignal
 }
@@ -55,7 +55,11 @@ async function fetchFile(
     let left = bytes
     for (let part = 0; left > 0; part++) {
       const params = { call, sha256, part: String(part) }
-      const answer = await link.insist('readInput', { params }, { patience_ms: FETCH_PATIENCE_MS, signal })
+      const answer = await link.requestUntilFinal(
+        'readInput',
+        { params },
+        { patience_ms: FETCH_PATIENCE_MS, signal },
+      )
       if (!answer.ok)
         return err({ kind: 'infra', detail: `an input file could not be fetched (${answer.error.code})` })
       const data = Buffer.from(answer.value.data, 'base64')

@@ -10,14 +10,14 @@ import { type FileHandle, open, readdir } from 'node:fs/promises'
 import type { Code } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { type InputFile, type LeftFile, type OutputFiles, pathFault } from '../../shared/plan/call-files.ts'
-import type { Link } from '../link/client.ts'
-import type { Veil } from '../sandbox/streams/secret-mask.ts'
+import type { EdgeLink } from '../link/client.ts'
+import type { SecretMask } from '../sandbox/streams/secret-mask.ts'
 
 type Target = {
   readonly call: string
   /** Knows the secrets that the call received. */
-  readonly mask: Veil
-  readonly link: Link
+  readonly mask: SecretMask
+  readonly link: EdgeLink
   readonly until_ms: number
   readonly signal: AbortSignal
 }
@@ -118,7 +118,11 @@ async function sendFile(
   { call, link, until_ms, signal }: Target,
 ): Promise<LeftFile['why'] | undefined> {
   const patience_ms = Math.max(SENT_WITHIN_MS, until_ms - link.clock.now())
-  const put = await link.insist('putOutput', { params: { call, sha256 }, body }, { patience_ms, signal })
+  const put = await link.requestUntilFinal(
+    'putOutput',
+    { params: { call, sha256 }, body },
+    { patience_ms, signal },
+  )
   if (put.ok) return undefined
   return NO_ROOM.includes(put.error.code) ? 'no_room' : 'not_sent'
 }

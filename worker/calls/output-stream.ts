@@ -4,9 +4,9 @@
 // captured.
 
 import { LIMITS } from '../../shared/limits.ts'
-import { faultOf } from '../host/error-report.ts'
+import { errorReport } from '../host/error-report.ts'
 import type { Log } from '../host/log.ts'
-import type { Link } from '../link/client.ts'
+import type { EdgeLink } from '../link/client.ts'
 import { isTransient } from '../link/client.ts'
 import type { CallInFlight } from './in-flight.ts'
 
@@ -59,13 +59,13 @@ class StreamBuffer {
   }
 }
 
-export class Streaming {
-  readonly #link: Link
+export class OutputStreams {
+  readonly #link: EdgeLink
   readonly #log: Log
   readonly #open = new Set<CallOutput>()
   #timer: NodeJS.Timeout | undefined
 
-  constructor(link: Link, log: Log) {
+  constructor(link: EdgeLink, log: Log) {
     this.#link = link
     this.#log = log
   }
@@ -90,7 +90,7 @@ export class Streaming {
 }
 
 export class CallOutput {
-  readonly #link: Link
+  readonly #link: EdgeLink
   readonly #log: Log
   readonly #inFlight: CallInFlight
   readonly #fence: number
@@ -104,7 +104,7 @@ export class CallOutput {
   #ended = false
 
   constructor(
-    link: Link,
+    link: EdgeLink,
     log: Log,
     inFlight: CallInFlight,
     fence: number,
@@ -147,7 +147,7 @@ export class CallOutput {
         this.#ended = true
         this.#log.warn('streaming the output of a call stopped by a bug of the worker', {
           call: this.#inFlight.call,
-          ...faultOf(bug),
+          ...errorReport(bug),
         })
       })
       .finally(() => {
@@ -166,7 +166,7 @@ export class CallOutput {
   async #send(stream: StreamName, buffer: StreamBuffer): Promise<void> {
     const data = buffer.next(LIMITS.output_chunk_bytes)
     const { call, stop } = this.#inFlight
-    const answer = await this.#link.ask('output', {
+    const answer = await this.#link.request('output', {
       params: { call },
       body: { fence: this.#fence, stream, offset: buffer.sent, data: data.toString('base64') },
     })

@@ -6,9 +6,9 @@ import type { Limits, Outcome, ProcessPlan as Plan } from '../../shared/plan/pla
 import { err, ok, type Result } from '../../shared/result.ts'
 import type { Config } from '../config.ts'
 import { ownFolder, removeFolder } from '../host/owned-folders.ts'
-import type { Link } from '../link/client.ts'
+import type { EdgeLink } from '../link/client.ts'
 import { launch, type Sandbox } from '../sandbox/launch.ts'
-import { Veil } from '../sandbox/streams/secret-mask.ts'
+import { SecretMask } from '../sandbox/streams/secret-mask.ts'
 import { type ExecutionResult, notStarted } from './attestation.ts'
 import { checkOutput } from './check-output.ts'
 import type { CallInFlight, StopReason } from './in-flight.ts'
@@ -19,7 +19,7 @@ import type { NoFolder, RunFolders } from './run-folders.ts'
 import type { VerifiedClaim } from './verify-grant.ts'
 
 type Resources = {
-  readonly link: Link
+  readonly link: EdgeLink
   readonly runFolders: RunFolders
   readonly sandbox: Sandbox
   readonly output: CallOutput
@@ -92,7 +92,7 @@ async function runInFolder(
       outputs !== undefined && report.outcome.kind !== 'infra' && report.outcome.kind !== 'refused'
     const until_ms = grant.deadline_ms - SETTLING_MS
     const files = hasOutputs
-      ? await collectOutputFiles(outputs, { call, mask: new Veil(secrets), link, until_ms, signal })
+      ? await collectOutputFiles(outputs, { call, mask: new SecretMask(secrets), link, until_ms, signal })
       : undefined
     const streams = output.end()
     const execution = {

@@ -10,14 +10,14 @@ import type { Settlement } from '../../shared/wire/workers.ts'
 import type { Log } from '../host/log.ts'
 import {
   backoff,
+  type EdgeLink,
   isTransient,
   isUnreachable,
-  type Link,
   NOT_FROM_EDGE,
   pauseUnlessAborted,
 } from '../link/client.ts'
 import { shortSettlement } from './attestation.ts'
-import type { Spool, Spooled } from './spool.ts'
+import type { Spool, SpooledSettlement } from './spool.ts'
 
 /** dropped: the edge refused it finally. waiting: it is in the backlog. */
 export type SettlementStatus = 'acknowledged' | 'dropped' | 'waiting'
@@ -29,12 +29,12 @@ const LONGEST_PAUSE_MS = 5_000
  */
 const USELESS_AFTER_MS = 3_600_000
 
-export class Settling {
-  readonly #link: Link
+export class SettlementSender {
+  readonly #link: EdgeLink
   readonly #spool: Spool
   readonly #signer: Signer
   readonly #log: Log
-  readonly #backlog = new Map<string, Spooled>()
+  readonly #backlog = new Map<string, SpooledSettlement>()
   /** Aborts the pause between two rounds. */
   #wake = new AbortController()
   #rounds: Promise<void> | undefined
@@ -42,7 +42,7 @@ export class Settling {
   #markOffered: (() => void) | undefined
   #ended = false
 
-  constructor(link: Link, spool: Spool, signer: Signer, log: Log) {
+  constructor(link: EdgeLink, spool: Spool, signer: Signer, log: Log) {
     this.#link = link
     this.#spool = spool
     this.#signer = signer
@@ -50,12 +50,12 @@ export class Settling {
   }
 
   /** Adds the settlements that an earlier process left in the spool to the backlog. */
-  adopt(left: readonly Spooled[]): void {
+  adopt(left: readonly SpooledSettlement[]): void {
     for (const spooled of left) this.#backlog.set(spooled.call, spooled)
     if (left.length > 0) this.#start()
   }
 
-  async settle(spooled: Spooled): Promise<SettlementStatus> {
+  async settle(spooled: SpooledSettlement): Promise<SettlementStatus> {
     const stored = this.#spool.keep(spooled)
     if (!stored.ok)
       this.#log.warn('a result could not be spooled; it is sent anyway', {
@@ -73,7 +73,7 @@ export class Settling {
    * Resolves once a reachable edge has been offered the whole backlog; new calls are claimed only
    * then.
    */
-  offered(): Promise<void> {
+  whenOffered(): Promise<void> {
     return this.#offered
   }
 
@@ -92,7 +92,7 @@ export class Settling {
   }
 
   /** Resolves when the backlog is empty. */
-  async flushed(): Promise<void> {
+  async whenFlushed(): Promise<void> {
     this.wake()
     await this.#rounds
   }
@@ -138,7 +138,7 @@ export class Settling {
     return true
   }
 
-  async #send({ call, deadline_ms, settlement }: Spooled): Promise<SettlementStatus | 'away'> {
+  async #send({ call, deadline_ms, settlement }: SpooledSettlement): Promise<SettlementStatus | 'away'> {
     const answer = await this.#deliver(call, settlement)
     if (answer.ok) {
       this.#spool.drop(call, settlement.fence)
@@ -179,7 +179,7 @@ export class Settling {
    * middlebox.
    */
   async #post(settlement: Settlement): Promise<Result<void, Problem>> {
-    const answer = await this.#link.ask('settle', { body: settlement })
+    const answer = await this.#link.request('settle', { body: settlement })
     if (!answer.ok) return answer
     return answer.value.attestation.payload === settlement.envelope.payload
       ? ok(undefined)

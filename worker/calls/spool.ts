@@ -40,7 +40,7 @@ import { remedyFor } from '../host/errno-remedies.ts'
 
 const CallId = z.string().regex(PATTERNS.call)
 const SpooledSettlement = z.strictObject({ call: CallId, deadline_ms: z.int(), settlement: Settlement })
-export type Spooled = z.infer<typeof SpooledSettlement>
+export type SpooledSettlement = z.infer<typeof SpooledSettlement>
 
 const Line = z.union([
   z.strictObject({ begun: CallId, fence: z.int(), at_ms: z.int(), reported: z.literal(true).optional() }),
@@ -70,7 +70,7 @@ const BEGUN_KEPT_MS = 2 * MAX_LIMITS.timeout_ms
 
 export type SpoolContents = {
   /** Settlements to send. */
-  readonly settled: Spooled[]
+  readonly settled: SpooledSettlement[]
   /**
    * Calls that an earlier process began and that have no recorded end, except those that an earlier
    * start reported.
@@ -154,8 +154,11 @@ export class Spool {
     }
   }
 
-  #read(): { readonly settled: ReadonlyMap<string, Spooled>; readonly unreadable: readonly Buffer[] } {
-    const settled = new Map<string, Spooled>()
+  #read(): {
+    readonly settled: ReadonlyMap<string, SpooledSettlement>
+    readonly unreadable: readonly Buffer[]
+  } {
+    const settled = new Map<string, SpooledSettlement>()
     const unreadable: Buffer[] = []
     const bytes = readFileSync(this.#path)
     // An incomplete last line was being written when the process died; nothing relied on it yet.
@@ -230,7 +233,7 @@ export class Spool {
   }
 
   /** Stores the whole settlement until `drop`, or fails. */
-  keep(settled: Spooled): Result<void, string> {
+  keep(settled: SpooledSettlement): Result<void, string> {
     return this.#add({ settled })
   }
 

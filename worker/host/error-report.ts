@@ -3,7 +3,7 @@
 
 type ErrorReport = { readonly code: string; readonly at: string }
 
-export function faultOf(error: unknown): ErrorReport {
+export function errorReport(error: unknown): ErrorReport {
   if (!(error instanceof Error)) return { code: 'unknown', at: '' }
   const { name, message, stack = '' } = error
   const code = 'code' in error && typeof error.code === 'string' ? error.code : name

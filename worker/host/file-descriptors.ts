@@ -12,7 +12,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { faultOf } from './error-report.ts'
+import { errorReport } from './error-report.ts'
 
 // Linux flags that Node does not name (asm-generic/fcntl.h). Both machines that we know share them.
 const O_TMPFILE = 0o20000000 | constants.O_DIRECTORY
@@ -51,7 +51,7 @@ export function together<T>(open: (keep: (fd: number) => number) => T): T {
 }
 
 /** Nobody's fault: this host has no more of it at this moment, and says nothing of what was asked for. */
-export const isShortage = (error: unknown): boolean => SHORTAGES.has(faultOf(error).code)
+export const isShortage = (error: unknown): boolean => SHORTAGES.has(errorReport(error).code)
 const SHORTAGES: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOMEM'])
 
 /** A file that only its descriptor leads to, with the read position at its start. */

@@ -20,17 +20,17 @@ import { EdgeClock } from './edge-clock.ts'
 import type { Identity } from './identity.ts'
 import { openTransport, Unreachable } from './transport.ts'
 
-export type Link = {
+export type EdgeLink = {
   readonly clock: EdgeClock
   /**
    * Sends one request. If the edge refuses our epoch, clock or nonce, corrects it and sends again.
    */
-  readonly ask: Client
+  readonly request: Client
   /**
    * Retries until the answer is final, `patience_ms` is over, or `signal` aborts. For idempotent
    * requests only.
    */
-  readonly insist: <N extends RouteName>(
+  readonly requestUntilFinal: <N extends RouteName>(
     name: N,
     input: Input<N>,
     patience: Patience,
@@ -49,11 +49,11 @@ export const isUnreachable = ({ status }: Problem): boolean =>
 export const isTransient = (problem: Problem): boolean =>
   isUnreachable(problem) || problem.status >= 500 || problem.status === 429
 
-export function openLink(
+export function openEdgeLink(
   url: string,
   { tenant, worker, signer }: Pick<Identity, 'tenant' | 'worker' | 'signer'>,
   within_ms?: number,
-): Link {
+): EdgeLink {
   const clock = new EdgeClock()
   let refusedAt: string | undefined
   let epoch = ''
@@ -86,7 +86,7 @@ export function openLink(
     return answer
   }
 
-  const insist: Link['insist'] = async (name, input, { patience_ms, signal }) => {
+  const insist: EdgeLink['requestUntilFinal'] = async (name, input, { patience_ms, signal }) => {
     const until = performance.now() + patience_ms
     for (const pause_ms of backoff()) {
       if (signal.aborted) return err(ABORTED)
@@ -102,7 +102,7 @@ export function openLink(
     throw new Error('the backoff never ends')
   }
 
-  return { clock, ask, insist, close: transport.close }
+  return { clock, request: ask, requestUntilFinal: insist, close: transport.close }
 }
 
 /** A starting worker may have to learn the edge's epoch first and then its clock. */

@@ -5,12 +5,12 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Envelope } from '../../shared/evidence/dsse.ts'
 import {
-  type Means,
-  type Part,
-  provenMeans,
-  SEEN_CHARS,
+  OBSERVATION_CHARS,
+  type ProofPart,
+  provenResources,
   sealProof,
   type WorkerProof,
+  type WorkerResources,
 } from '../../shared/evidence/worker-proof.ts'
 import { Tier } from '../../shared/plan/plan.ts'
 import { err } from '../../shared/result.ts'
@@ -20,13 +20,13 @@ import { type Equipment, equip, unequip } from '../sandbox/equipment.ts'
 import type { Sandbox } from '../sandbox/launch.ts'
 import { readAuthorities } from '../sandbox/network/trusted-cas.ts'
 import { findHost } from '../sandbox/plan/host-programs.ts'
-import { ownDigest } from '../sandbox/plan/operator-profiles.ts'
-import { type Facts, lacks, type Proof, proofOf } from '../sandbox/plan/proven.ts'
+import { profileDigest } from '../sandbox/plan/operator-profiles.ts'
+import { type Facts, type Proof, proofOf, unprovenBecause } from '../sandbox/plan/proven.ts'
 import { probe } from '../sandbox/probe/probe.ts'
-import type { PreparedStock } from '../sandbox/warm-stock.ts'
+import type { WarmStock } from '../sandbox/warm-stock.ts'
 
 export type Finding = { readonly check: string; readonly ok: boolean; readonly found: string }
-export type Proven = {
+export type ProvenSandbox = {
   readonly sandbox: Sandbox
   readonly tiers: readonly Tier[]
   readonly findings: readonly Finding[]
@@ -35,22 +35,26 @@ export type Proven = {
 }
 
 /** The proof for the edge, signed with the worker's key. */
-export const signedProof = (proven: Proven, { tenant, worker, signer }: Identity, at_ms: number): Envelope =>
+export const signedProof = (
+  proven: ProvenSandbox,
+  { tenant, worker, signer }: Identity,
+  at_ms: number,
+): Envelope =>
   sealProof({ format: 'countersign-worker-proof/v1', tenant, worker, at_ms, ...contentOf(proven) }, signer)
 
 /** The abilities that the edge will derive from the proof. */
-export const meansOf = (proven: Proven): Means => provenMeans(contentOf(proven))
+export const meansOf = (proven: ProvenSandbox): WorkerResources => provenResources(contentOf(proven))
 
 function contentOf({
   sandbox: { facts, equipment },
-}: Proven): Omit<WorkerProof, 'format' | 'tenant' | 'worker' | 'at_ms'> {
+}: ProvenSandbox): Omit<WorkerProof, 'format' | 'tenant' | 'worker' | 'at_ms'> {
   const { tiers, egress, cgroups, prepared, versions, took_ms } = facts
   const profiles = Object.entries(equipment.profiles).map(([name, profile]) => ({
     name,
     from: profile.from,
-    sha256: ownDigest(equipment.profileDigests[profile.from], profile),
+    sha256: profileDigest(equipment.profileDigests[profile.from], profile),
     proof: withFirstFailures(
-      part(facts.profiles[name] ?? lacks('sandbox_unavailable', ['the probe did not try it'])),
+      part(facts.profiles[name] ?? unprovenBecause('sandbox_unavailable', ['the probe did not try it'])),
     ),
   }))
   const results = {
@@ -67,7 +71,7 @@ function contentOf({
  * Only the first failed checks of a profile keep their output: many profiles must fit one request.
  */
 const FAILURES_KEPT = 2
-function withFirstFailures(whole: Part): Part {
+function withFirstFailures(whole: ProofPart): ProofPart {
   const first = whole.checks.filter(({ ok }) => !ok).slice(0, FAILURES_KEPT)
   return {
     ...whole,
@@ -75,7 +79,7 @@ function withFirstFailures(whole: Part): Part {
   }
 }
 
-const part = ({ ok, checks, lack }: Proof): Part => ({
+const part = ({ ok, checks, lack }: Proof): ProofPart => ({
   ok,
   lack: lack ?? null,
   checks: checks.map((check) => ({
@@ -90,7 +94,7 @@ const oneLine = (seen: string): string =>
   seen
     .toWellFormed()
     .replace(/[\x00-\x20\x7f]+/g, ' ')
-    .slice(0, SEEN_CHARS)
+    .slice(0, OBSERVATION_CHARS)
     .toWellFormed()
 
 async function openEquipment({ home, private_hosts, ca_file, profiles }: Config): Promise<Equipment> {
@@ -131,8 +135,8 @@ function withCurrentCgroups(equipment: Equipment): Equipment {
 export async function prove(
   equipment: Equipment,
   offered: readonly Tier[],
-  prepared?: PreparedStock,
-): Promise<Proven> {
+  prepared?: WarmStock,
+): Promise<ProvenSandbox> {
   const current = withCurrentCgroups(equipment)
   const facts = await probe(current, offered, prepared)
   const tiers = Tier.options.filter((tier) => facts.tiers[tier].ok)
@@ -150,7 +154,7 @@ export async function prove(
 }
 
 /** A failed proof of everything, for a probe that broke off: earlier results no longer count. */
-export function nothingProven({ sandbox, lacking }: Proven, why: string): Proven {
+export function nothingProven({ sandbox, lacking }: ProvenSandbox, why: string): ProvenSandbox {
   const failed = proofOf([{ name: 'the probe runs to its end', ok: false, detail: why }])
   const { profiles } = sandbox.facts
   const facts: Facts = {

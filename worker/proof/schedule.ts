@@ -3,21 +3,21 @@
 // soon, then with exponential backoff, since the host may have been busy or may be repaired.
 
 import { LIMITS } from '../../shared/limits.ts'
-import { faultOf } from '../host/error-report.ts'
+import { errorReport } from '../host/error-report.ts'
 import type { Log } from '../host/log.ts'
-import { nothingProven, type Proven } from './proof.ts'
+import { nothingProven, type ProvenSandbox } from './proof.ts'
 
 const RETRY_MS = 2_000
 
 type Parts = {
-  readonly first: Proven
-  readonly prove: () => Promise<Proven>
-  readonly changed: (proven: Proven) => void
+  readonly first: ProvenSandbox
+  readonly prove: () => Promise<ProvenSandbox>
+  readonly changed: (proven: ProvenSandbox) => void
   readonly log: Log
 }
 
-export class Proving {
-  #proven: Proven
+export class ProofSchedule {
+  #proven: ProvenSandbox
   readonly #parts: Parts
   #probing = false
   #requested = false
@@ -34,7 +34,7 @@ export class Proving {
     this.#schedule()
   }
 
-  get proven(): Proven {
+  get proven(): ProvenSandbox {
     return this.#proven
   }
 
@@ -42,7 +42,7 @@ export class Proving {
    * Probes now, or once more after a running probe, since the host may have been repaired during
    * it.
    */
-  anew(): void {
+  probeNow(): void {
     this.#requested = true
     if (!this.#probing) void this.#probeAll()
   }
@@ -68,7 +68,7 @@ export class Proving {
     try {
       this.#proven = await prove()
     } catch (error) {
-      const fault = faultOf(error)
+      const fault = errorReport(error)
       log.warn('a probe broke off by a bug of the worker; nothing counts as proven until one succeeds', {
         ...fault,
       })
@@ -89,8 +89,8 @@ export class Proving {
         ? LIMITS.proof_every_ms
         : Math.min(LIMITS.proof_every_ms, RETRY_MS * 2 ** this.#failedInARow)
     clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.anew(), ms).unref()
+    this.#timer = setTimeout(() => this.probeNow(), ms).unref()
   }
 }
 
-const failuresIn = ({ findings }: Proven): number => findings.filter(({ ok }) => !ok).length
+const failuresIn = ({ findings }: ProvenSandbox): number => findings.filter(({ ok }) => !ok).length

@@ -1,17 +1,17 @@
 // Whether this worker takes doorbells. It takes none while any reason against it stands; doorbells stay in Redis in the meantime, for
 // another worker of the pool or for later.
 
-import type { Queue } from './doorbells.ts'
+import type { DoorbellQueue } from './doorbells.ts'
 
 /** `unwelcome`: nobody would keep the leases of what this worker claims. */
 export type ClosingReason = 'unproven' | 'unwelcome' | 'spool unwritable' | 'spool full'
 
 export class DoorbellIntake {
   readonly #reasons = new Set<ClosingReason>()
-  #queue: Queue | undefined
+  #queue: DoorbellQueue | undefined
 
   /** From now on the queue pauses and resumes as the reasons say. */
-  govern(queue: Queue): void {
+  govern(queue: DoorbellQueue): void {
     this.#queue = queue
     if (this.#reasons.size > 0) queue.pause()
   }

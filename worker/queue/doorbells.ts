@@ -6,9 +6,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Job, Worker } from 'bullmq'
 import { Redis } from 'ioredis'
 import { z } from 'zod'
-import { doorbellQueue, PATTERNS, split } from '../../shared/ids.ts'
+import { doorbellQueue, PATTERNS, splitId } from '../../shared/ids.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
-import { faultOf } from '../host/error-report.ts'
+import { errorReport } from '../host/error-report.ts'
 import type { Log } from '../host/log.ts'
 import { Mutex, PauseSwitch, Slots } from './concurrency.ts'
 
@@ -25,10 +25,10 @@ export function readDoorbell(data: unknown, tenant: string): Result<Doorbell, st
   if (!job.success) return err('it is not a doorbell')
   if (job.data.tenant !== tenant) return err('it is for another tenant')
   const { run, call } = job.data
-  return split(call).run === run ? ok({ run, call }) : err('its call does not belong to its run')
+  return splitId(call).run === run ? ok({ run, call }) : err('its call does not belong to its run')
 }
 
-export type Queue = {
+export type DoorbellQueue = {
   /** Resolves when doorbells are being received. */
   readonly listening: Promise<void>
   readonly pause: () => void
@@ -37,7 +37,7 @@ export type Queue = {
    * Stops receiving; resolves when nothing more can arrive. A doorbell that arrived too late has
    * gone back to Redis.
    */
-  readonly hush: () => Promise<void>
+  readonly stopReceiving: () => Promise<void>
   /** Stops receiving; resolves when the doorbells taken are done and Redis is disconnected. */
   readonly close: () => Promise<void>
 }
@@ -62,7 +62,15 @@ const RECONNECT_MAX_MS = 2_000
  */
 const SILENCE_MAX_MS = 15_000
 
-export function openQueue({ redis_url, tenant, pool, worker: self, concurrency, log, ring }: Options): Queue {
+export function openDoorbellQueue({
+  redis_url,
+  tenant,
+  pool,
+  worker: self,
+  concurrency,
+  log,
+  ring,
+}: Options): DoorbellQueue {
   const connection = connect(redis_url)
   const outage = watchOutages(connection, log)
   const [slots, pauseSwitch, handling] = [new Slots(concurrency), new PauseSwitch(), new Set<Promise<void>>()]
@@ -70,7 +78,7 @@ export function openQueue({ redis_url, tenant, pool, worker: self, concurrency, 
     const doorbell = readDoorbell(data, tenant)
     if (!doorbell.ok) return log.warn('a doorbell was dropped', { reason: doorbell.error })
     await ring(doorbell.value).catch((error) =>
-      log.warn('a call was given up by a bug of the worker', faultOf(error)),
+      log.warn('a call was given up by a bug of the worker', errorReport(error)),
     )
   }
   const queues = [pool, self].map((name) => {
@@ -123,7 +131,7 @@ export function openQueue({ redis_url, tenant, pool, worker: self, concurrency, 
     listening: Promise.all(ready).then(() => undefined),
     pause: () => pauseSwitch.pause(),
     resume: () => pauseSwitch.resume(),
-    hush,
+    stopReceiving: hush,
     close: async () => {
       await hush()
       await Promise.all(handling)

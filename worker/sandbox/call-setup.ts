@@ -4,24 +4,24 @@
 import { randomBytes } from 'node:crypto'
 import type { Connection, ProcessPlan as Plan } from '../../shared/plan/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
-import { faultOf } from '../host/error-report.ts'
+import { errorReport } from '../host/error-report.ts'
 import { callFolder, removeFolder } from '../host/owned-folders.ts'
 import type { Equipment } from './equipment.ts'
 import { CallAuthority } from './network/call-ca.ts'
 import { additionsOf } from './network/credentials.ts'
-import { Names } from './network/dns.ts'
+import { NameResolver } from './network/dns.ts'
 import { Egress } from './network/egress.ts'
 import { checkedAddresses } from './network/host-patterns.ts'
 import { serveProxy } from './network/http-proxy.ts'
 import { proxyUrl } from './network/relay.ts'
 import type { Interception } from './network/tls-intercept.ts'
-import { trusted } from './network/trusted-cas.ts'
-import type { Admitted, Place } from './plan/argv.ts'
+import { trustedCertificates } from './network/trusted-cas.ts'
+import type { AdmittedPlan, CallResources } from './plan/argv.ts'
 import { infra, type NotRun, refused } from './plan/verdict.ts'
 import { newMark } from './process/process-tree.ts'
 
 export type CallSetup = {
-  readonly place: Place
+  readonly place: CallResources
   /** Closes the call's connections and returns the log of all it had. */
   readonly closeConnections: () => readonly Connection[]
   readonly tearDown: () => Promise<void>
@@ -39,9 +39,9 @@ type SetupInputs = {
 
 const noConnections = (): readonly [] => []
 
-export async function settle(
+export async function setUpCall(
   equipment: Equipment,
-  admitted: Admitted,
+  admitted: AdmittedPlan,
   inputs: SetupInputs,
 ): Promise<Result<CallSetup, NotRun>> {
   const setting = await placeFor(equipment, admitted, inputs)
@@ -70,7 +70,7 @@ const BWRAP_PROCESSES = 2
 
 async function placeFor(
   equipment: Equipment,
-  admitted: Admitted,
+  admitted: AdmittedPlan,
   { runFolder, inputs, outputs, secrets }: SetupInputs,
 ): Promise<Result<CallSetup, NotRun>> {
   const { plan, profile } = admitted
@@ -93,7 +93,7 @@ async function placeFor(
 
 async function forTierB(
   { folder: root, tierBLauncher, privateHosts }: Equipment,
-  { plan, cwd }: Admitted,
+  { plan, cwd }: AdmittedPlan,
 ): Promise<Result<CallSetup, NotRun>> {
   if (tierBLauncher === undefined)
     return err(
@@ -108,7 +108,7 @@ async function forTierB(
   try {
     folder = await callFolder(root, cwd)
   } catch (error) {
-    return err(infra(`the call's folder could not be created (${faultOf(error).code})`)) // the error's message would reveal `cwd`
+    return err(infra(`the call's folder could not be created (${errorReport(error).code})`)) // the error's message would reveal `cwd`
   }
   return ok({
     place: { folder, mark: newMark(), fence: tierBLauncher },
@@ -125,7 +125,7 @@ async function forTierB(
  */
 async function preflight({ egress }: Plan, privateHosts: ReadonlySet<string>): Promise<string | undefined> {
   if (egress.mode !== 'preflight') return undefined
-  const names = new Names()
+  const names = new NameResolver()
   const literal = egress.hosts.filter((pattern) => !pattern.startsWith('.'))
   const checks = literal.map(async (pattern) => {
     const [host = '', port = '443'] = pattern.split(':')
@@ -142,13 +142,13 @@ function interceptionFor(
   authorities: string | undefined,
 ): Interception | undefined {
   if (!credentials.some(({ tls }) => tls === 'intercept')) return undefined
-  return { authority: new CallAuthority(), trust: trusted(authorities) }
+  return { authority: new CallAuthority(), trust: trustedCertificates(authorities) }
 }
 
 async function withRelay(
   { relays, privateHosts, authorities }: Equipment,
   plan: Plan,
-  place: Place,
+  place: CallResources,
   secrets: SetupInputs['secrets'],
 ): Promise<Result<CallSetup, NotRun>> {
   if (relays === undefined)

@@ -10,13 +10,13 @@ import { namelessFile, scratchFolder } from '../host/file-descriptors.ts'
 import { removeLeftOvers, writeProgram } from '../host/owned-folders.ts'
 import { initProgram } from './kernel/init.ts'
 import { type SocketMode, seccompProgram } from './kernel/seccomp.ts'
-import { fenceProgram } from './kernel/tier-b-fence.ts'
+import { launcherProgram } from './kernel/tier-b-fence.ts'
 import { Groups } from './limits/cgroups.ts'
 import { RelayStock } from './network/relay.ts'
 import { joinAuthorities } from './network/trusted-cas.ts'
 import { OUR_INIT } from './plan/argv.ts'
 import { type Host, obstacles, wrongPlatform } from './plan/host-programs.ts'
-import type { OwnProfiles } from './plan/operator-profiles.ts'
+import type { OperatorProfiles } from './plan/operator-profiles.ts'
 import { BWRAP_AFTER, BWRAP_BEFORE, PROFILES, type ProfileName, RLIMITS } from './plan/profiles.ts'
 import { endOrphans, type Orphans } from './process/orphans.ts'
 import { PipeStock } from './process/pipes.ts'
@@ -36,7 +36,7 @@ export type SandboxOptions = {
   /** PEM certificates of authorities that tools trust besides those of the host. */
   readonly authorities?: string | undefined
   /** The operator's own profiles, by name. */
-  readonly profiles?: OwnProfiles
+  readonly profiles?: OperatorProfiles
 }
 
 export type Equipment = {
@@ -66,7 +66,7 @@ export type Equipment = {
   /** The CA bundle for tools with egress; undefined if the host's own suffices. */
   readonly authorities: string | undefined
   readonly profileDigests: Readonly<Record<ProfileName, string>>
-  readonly profiles: OwnProfiles
+  readonly profiles: OperatorProfiles
 }
 /** A nameless file and its content. */
 export type NamelessFile = { readonly bytes: Buffer; readonly fd: number }
@@ -132,7 +132,7 @@ function filtersFor({ machine }: Host, scratch: string): Equipment['filters'] {
 function writeLauncher({ machine }: Host, filters: Equipment['filters'], folder: string): string | undefined {
   if (machine === undefined || filters === undefined) return undefined
   const path = join(folder, 'fence')
-  writeProgram(path, fenceProgram(machine, filters.host.bytes))
+  writeProgram(path, launcherProgram(machine, filters.host.bytes))
   return path
 }
 

@@ -10,14 +10,14 @@ import type {
   StreamSummary,
 } from '../../shared/plan/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
-import { type CallSetup, settle } from './call-setup.ts'
+import { type CallSetup, setUpCall } from './call-setup.ts'
 import type { Equipment } from './equipment.ts'
 import type { Group } from './limits/cgroups.ts'
 import { watchCpu } from './limits/cpu-watch.ts'
 import { watchFolder } from './limits/disk-watch.ts'
 import { Unlinked } from './limits/unlinked-files.ts'
-import { type Admitted, admit, argvDigest, commandFor, type Place } from './plan/argv.ts'
-import { ownDigest } from './plan/operator-profiles.ts'
+import { type AdmittedPlan, admit, argvDigest, type CallResources, commandFor } from './plan/argv.ts'
+import { profileDigest } from './plan/operator-profiles.ts'
 import { PROFILES, type ProfileName } from './plan/profiles.ts'
 import { type Facts, unproven } from './plan/proven.ts'
 import {
@@ -34,18 +34,18 @@ import { endMarked, endSandbox, killGroup, killInit } from './process/process-tr
 import { type StartedProcess, start } from './process/start.ts'
 import { drained, follow, type Stdio } from './process/stdio.ts'
 import { OutputCapture, type OutputChunk, type StreamName } from './streams/output-capture.ts'
-import { Veil } from './streams/secret-mask.ts'
-import type { PreparedStock } from './warm-stock.ts'
+import { SecretMask } from './streams/secret-mask.ts'
+import type { WarmStock } from './warm-stock.ts'
 
 /** A worker's equipment, and what the probe has proven about it. */
 export type Sandbox = {
   readonly equipment: Equipment
   readonly facts: Facts
   /** Undefined if every call starts cold. */
-  readonly prepared?: PreparedStock | undefined
+  readonly prepared?: WarmStock | undefined
 }
 
-export type Call = {
+export type SandboxCall = {
   readonly plan: Plan
   /** Undefined is an empty standard input. */
   readonly stdin?: Uint8Array | undefined
@@ -74,9 +74,9 @@ export type Call = {
 }
 
 /** A call with the mask that all its output passes through. */
-type MaskedCall = Call & { readonly mask: Veil }
+type MaskedCall = SandboxCall & { readonly mask: SecretMask }
 
-export type Execution = {
+export type SandboxExecution = {
   readonly outcome: Outcome
   readonly stdout: StreamSummary
   readonly stderr: StreamSummary
@@ -97,14 +97,17 @@ export type Execution = {
 const ERROR_TEXT_CHARS = 2_048
 
 /** Runs a call if the worker has proven what the plan needs (L8). */
-export async function launch({ equipment, facts, prepared }: Sandbox, call: Call): Promise<Execution> {
+export async function launch(
+  { equipment, facts, prepared }: Sandbox,
+  call: SandboxCall,
+): Promise<SandboxExecution> {
   const started = Date.now()
   const admitted = admit(call.plan, equipment.profiles)
   if (!admitted.ok) return notRun(call.plan, undefined, admitted.error, started)
   const { profile } = admitted.value
   const lacking = unproven(facts, call.plan, profile) ?? withoutCgroup(facts, call.plan)
   if (lacking !== undefined) return notRun(call.plan, profile, lacking, started)
-  return attempt(equipment, admitted.value, call, prepared)
+  return launchUnproven(equipment, admitted.value, call, prepared)
 }
 
 /** The refusal of a plan that requires a cgroup on a host without them. */
@@ -114,19 +117,19 @@ const withoutCgroup = ({ cgroups }: Facts, { cgroup }: Plan): NotRun | undefined
     : undefined
 
 /** Runs a call without checking the proof: for probe.ts only. */
-export async function attempt(
+export async function launchUnproven(
   equipment: Equipment,
-  admitted: Admitted,
-  call: Call,
-  prepared?: Pick<PreparedStock, 'take'>,
-): Promise<Execution> {
+  admitted: AdmittedPlan,
+  call: SandboxCall,
+  prepared?: Pick<WarmStock, 'take'>,
+): Promise<SandboxExecution> {
   const started = Date.now()
   const { plan, profile } = admitted
   const startedCall = await startCall(equipment, admitted, call, prepared)
   if (!startedCall.ok) return notRun(plan, profile, startedCall.error, started)
   const { place, closeConnections, tearDown } = startedCall.value.setting
   try {
-    const mask = new Veil(call.secrets)
+    const mask = new SecretMask(call.secrets)
     const ending = await followToEnd(startedCall.value.started, place, { ...call, mask })
     return {
       ...notRun(plan, profile, ending.outcome, started),
@@ -137,7 +140,7 @@ export async function attempt(
         host: mask.text(connection.host),
       })),
       cgroup: place.group !== undefined,
-      profile_sha256: ownDigest(equipment.profileDigests[profile], admitted.own),
+      profile_sha256: profileDigest(equipment.profileDigests[profile], admitted.own),
       argv_sha256: startedCall.value.argv_sha256,
     }
   } finally {
@@ -158,16 +161,16 @@ type StartedCall = {
 /** Starts the call in a matching warm sandbox, or else in a new one. */
 async function startCall(
   equipment: Equipment,
-  admitted: Admitted,
-  { stdin, secrets, runFolder, inputs, outputs, signal }: Call,
-  prepared: Pick<PreparedStock, 'take'> | undefined,
+  admitted: AdmittedPlan,
+  { stdin, secrets, runFolder, inputs, outputs, signal }: SandboxCall,
+  prepared: Pick<WarmStock, 'take'> | undefined,
 ): Promise<Result<StartedCall, Outcome>> {
   const cancelled = (): boolean => signal?.aborted === true
   if (cancelled()) return err({ kind: 'cancelled' })
   const released = prepared?.take(admitted, stdin)
   if (released !== undefined)
     return ok({ ...released, argv_sha256: argvDigest(released.started.command, released.delivery) })
-  const settled = await settle(equipment, admitted, { runFolder, inputs, outputs, secrets })
+  const settled = await setUpCall(equipment, admitted, { runFolder, inputs, outputs, secrets })
   if (!settled.ok) return settled
   const setting = settled.value
   const unused = async (outcome: Outcome): Promise<Result<never, Outcome>> => {
@@ -200,7 +203,7 @@ function notRun(
   profile: ProfileName | undefined,
   outcome: Outcome,
   started_at_ms: number,
-): Execution {
+): SandboxExecution {
   return {
     outcome,
     stdout: NOTHING,
@@ -219,7 +222,7 @@ type Ending = { readonly outcome: Outcome; readonly stdout: StreamSummary; reado
 
 async function followToEnd(
   { command, wired, pid, ended }: StartedProcess,
-  { folder, outputs, mark, group }: Place,
+  { folder, outputs, mark, group }: CallResources,
   call: MaskedCall,
 ): Promise<Ending> {
   const stopper = new Stopper(group, wired)
@@ -296,7 +299,7 @@ class Stopper {
     this.#wired = wired
   }
 
-  watch(pid: number | undefined, { plan, signal }: Call): void {
+  watch(pid: number | undefined, { plan, signal }: SandboxCall): void {
     this.#pid = pid
     this.#timer = setTimeout(() => {
       // If the worker stalled, the call's end may already wait in the event queue.

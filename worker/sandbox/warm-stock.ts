@@ -6,9 +6,9 @@
 
 import { availableParallelism } from 'node:os'
 import type { ProcessPlan as Plan } from '../../shared/plan/plan.ts'
-import { type CallSetup, settle } from './call-setup.ts'
+import { type CallSetup, setUpCall } from './call-setup.ts'
 import type { Equipment } from './equipment.ts'
-import { type Admitted, rlimitsOf, waitingFor } from './plan/argv.ts'
+import { type AdmittedPlan, rlimitsOf, warmCommand } from './plan/argv.ts'
 import { obstacles } from './plan/host-programs.ts'
 import { parseStatus } from './plan/verdict.ts'
 import { endSandbox, killGroup } from './process/process-tree.ts'
@@ -43,7 +43,7 @@ const BUSY_PAUSE_MS = 30
 /** With this many calls in progress, making a sandbox would slow all of them. */
 const CORES = availableParallelism()
 
-type Shape = { readonly admitted: Admitted; requests: number[]; readonly waiting: WarmSandbox[] }
+type Shape = { readonly admitted: AdmittedPlan; requests: number[]; readonly waiting: WarmSandbox[] }
 type WarmSandbox = {
   readonly setting: CallSetup
   readonly started: StartedProcess
@@ -54,7 +54,7 @@ type WarmSandbox = {
 /** bubblewrap sets this variable itself when it starts the tool, so the gate must not. */
 const SET_BY_BWRAP = 'PWD'
 
-export class PreparedStock {
+export class WarmStock {
   readonly #equipment: Equipment
   readonly #gate: readonly string[] | undefined
   readonly #shapes = new Map<string, Shape>()
@@ -78,7 +78,7 @@ export class PreparedStock {
    * Releases a warm sandbox into this call. Undefined if none is ready, or if the call's shape
    * can't be prepared.
    */
-  take(admitted: Admitted, stdin: Uint8Array | undefined): ReleasedSandbox | undefined {
+  take(admitted: AdmittedPlan, stdin: Uint8Array | undefined): ReleasedSandbox | undefined {
     const shape = this.#shapeOf(admitted)
     if (shape === undefined) return undefined
     shape.requests.push(performance.now())
@@ -92,7 +92,7 @@ export class PreparedStock {
 
   #release(
     warm: WarmSandbox,
-    { plan }: Admitted,
+    { plan }: AdmittedPlan,
     stdin: Uint8Array | undefined,
   ): ReleasedSandbox | undefined {
     const { [SET_BY_BWRAP]: _, ...env } = plan.executor.env
@@ -112,7 +112,7 @@ export class PreparedStock {
   /**
    * Makes a warm sandbox for this call now and releases it: for the probe, which tests this way.
    */
-  async madeFor(admitted: Admitted, stdin: Uint8Array | undefined): Promise<ReleasedSandbox | undefined> {
+  async madeFor(admitted: AdmittedPlan, stdin: Uint8Array | undefined): Promise<ReleasedSandbox | undefined> {
     if (!this.#canPrepare(admitted)) return undefined
     const shape: Shape = { admitted, requests: [], waiting: [] }
     await this.#prepare(shape)
@@ -124,7 +124,7 @@ export class PreparedStock {
    * Whether a warm sandbox waits for such a call; undefined if its shape can't be prepared. The
    * question counts as a request.
    */
-  readyFor(admitted: Admitted): boolean | undefined {
+  readyFor(admitted: AdmittedPlan): boolean | undefined {
     const shape = this.#shapeOf(admitted)
     if (shape === undefined) return undefined
     if (shape.waiting.some(({ gone }) => !gone)) return true
@@ -167,14 +167,14 @@ export class PreparedStock {
     for (const { waiting } of this.#shapes.values()) await Promise.all(waiting.splice(0).map(discard))
   }
 
-  #canPrepare({ plan, profile }: Admitted): boolean {
+  #canPrepare({ plan, profile }: AdmittedPlan): boolean {
     return this.#gate !== undefined && !this.#closed && profile === 'c_offline' && isPlain(plan)
   }
 
-  #shapeOf(admitted: Admitted): Shape | undefined {
+  #shapeOf(admitted: AdmittedPlan): Shape | undefined {
     const { plan } = admitted
     if (this.#gate === undefined || !this.#canPrepare(admitted)) return undefined
-    const { bwrap } = waitingFor(admitted, this.#equipment.host, {}, this.#gate)
+    const { bwrap } = warmCommand(admitted, this.#equipment.host, {}, this.#gate)
     const { memory_bytes, pids } = plan.limits // the limits of its cgroup
     const key = `${memory_bytes} ${pids} ${bwrap?.options}`
     const existing = this.#shapes.get(key)
@@ -238,11 +238,11 @@ export class PreparedStock {
   }
 
   async #prepare({ admitted, waiting }: Shape): Promise<void> {
-    const settled = await settle(this.#equipment, admitted, {})
+    const settled = await setUpCall(this.#equipment, admitted, {})
     if (!settled.ok) return // the next call starts cold and reports the fault
     const setting = settled.value
     try {
-      const command = waitingFor(admitted, this.#equipment.host, setting.place, this.#gate ?? [])
+      const command = warmCommand(admitted, this.#equipment.host, setting.place, this.#gate ?? [])
       const started = await start(this.#equipment, command, { gated: true })
       const warm: WarmSandbox = { setting, started, since: performance.now(), gone: false }
       const gone = (): void => {

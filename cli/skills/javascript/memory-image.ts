@@ -1,7 +1,7 @@
 // Writes the memory of a running engine into the engine's module as data, and drops unused exports.
 // So the skill's code is parsed and evaluated once, at build time. Pure.
 
-import { Bytes, Writer } from '../../../shared/bytes/wasm-binary.ts'
+import { BinaryReader, BinaryWriter } from '../../../shared/bytes/wasm-binary.ts'
 
 const SECTION = { custom: 0, memory: 5, global: 6, export: 7, start: 8, data: 11, dataCount: 12 } as const
 const HEADER_BYTES = 8
@@ -18,11 +18,11 @@ export function withImage(
   { memory, stack }: Snapshot,
   used: readonly string[],
 ): Uint8Array {
-  const all = new Bytes(engine)
-  const out = new Writer()
+  const all = new BinaryReader(engine)
+  const out = new BinaryWriter()
   all.skip(HEADER_BYTES)
   out.raw(engine.subarray(0, HEADER_BYTES))
-  const section = (id: number, part: Writer): void => void out.u8(id).sized(part)
+  const section = (id: number, part: BinaryWriter): void => void out.u8(id).sized(part)
   while (!all.done) {
     const id = all.u8()
     const part = all.part(all.u32())
@@ -30,10 +30,10 @@ export function withImage(
       throw new Error('the engine’s module has a start section, which `withImage` does not support')
     if (id === SECTION.global) checkOnlyStackGlobal(part, stack)
     if (id === SECTION.custom || id === SECTION.dataCount) continue
-    if (id === SECTION.memory) section(id, new Writer().u8(1, 0).u32(memory.byteLength / PAGE_BYTES))
+    if (id === SECTION.memory) section(id, new BinaryWriter().u8(1, 0).u32(memory.byteLength / PAGE_BYTES))
     else if (id === SECTION.export) section(id, usedExports(engine, part, used))
     else if (id === SECTION.data) section(id, dataSegments(memory, stack))
-    else section(id, new Writer().raw(engine.subarray(part.at, part.end)))
+    else section(id, new BinaryWriter().raw(engine.subarray(part.at, part.end)))
   }
   return out.bytes().slice()
 }
@@ -42,15 +42,15 @@ export function withImage(
  * Fails unless the stack pointer is the engine's only global, because a snapshot of the memory has
  * no other.
  */
-function checkOnlyStackGlobal(globals: Bytes, stack: number): void {
-  const expected = new Writer().u8(1, I32, MUTABLE, I32_CONST).s64(stack).u8(END).bytes()
+function checkOnlyStackGlobal(globals: BinaryReader, stack: number): void {
+  const expected = new BinaryWriter().u8(1, I32, MUTABLE, I32_CONST).s64(stack).u8(END).bytes()
   if (Buffer.compare(globals.slice(globals.at, globals.end), expected) !== 0)
     throw new Error(
       'the engine’s module has other globals than the stack pointer, which the memory image does not capture',
     )
 }
 
-function usedExports(engine: Uint8Array, section: Bytes, used: readonly string[]): Writer {
+function usedExports(engine: Uint8Array, section: BinaryReader, used: readonly string[]): BinaryWriter {
   const kept: Uint8Array[] = []
   const names = new Set<string>()
   section.times(() => {
@@ -65,13 +65,13 @@ function usedExports(engine: Uint8Array, section: Bytes, used: readonly string[]
   })
   const missing = used.find((name) => !names.has(name))
   if (missing !== undefined) throw new Error(`the engine’s module no longer exports \`${missing}\``)
-  const out = new Writer().u32(kept.length)
+  const out = new BinaryWriter().u32(kept.length)
   for (const one of kept) out.raw(one)
   return out
 }
 
 /** The data section: one segment per run of non-zero bytes. */
-function dataSegments(memory: Uint8Array, stack: number): Writer {
+function dataSegments(memory: Uint8Array, stack: number): BinaryWriter {
   const found: { from: number; to: number }[] = []
   for (let at = stack; at < memory.length; at++) {
     if (memory[at] === 0) continue
@@ -79,7 +79,7 @@ function dataSegments(memory: Uint8Array, stack: number): Writer {
     if (last !== undefined && at - last.to <= GAP_BYTES) last.to = at + 1
     else found.push({ from: at, to: at + 1 })
   }
-  const out = new Writer().u32(found.length)
+  const out = new BinaryWriter().u32(found.length)
   for (const { from, to } of found)
     out
       .u8(0, I32_CONST)

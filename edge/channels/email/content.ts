@@ -4,7 +4,7 @@
 
 import { html } from 'hono/html'
 import { LIMITS } from '../../../shared/limits.ts'
-import { cut, written } from '../../platform/visible-text.ts'
+import { escapeConfusables, shorten } from '../../platform/visible-text.ts'
 import type { Message, NoticeMessage } from '../medium.ts'
 
 /** The same at each attempt: providers require equal content for an equal idempotency key. */
@@ -21,8 +21,8 @@ const SUBJECT_CHARS = 200
 
 export function mailOf({ id, kind, approval, recipient, insteadOf, link, page, at_ms }: Message): Mail {
   const { prompt, expires_at, digest, call } = approval
-  const line = (text: string): string => written(text).replaceAll('\n', ' ')
-  const block = (text: string): string => written(cut(text, LIMITS.message_chars))
+  const line = (text: string): string => escapeConfusables(text).replaceAll('\n', ' ')
+  const block = (text: string): string => escapeConfusables(shorten(text, LIMITS.message_chars))
   const title = line(prompt.title)
   const until = `${new Date(expires_at).toISOString().slice(0, 16).replace('T', ' ')} UTC`
   const facts = [
@@ -49,7 +49,7 @@ export function mailOf({ id, kind, approval, recipient, insteadOf, link, page, a
   return {
     id,
     at_ms,
-    subject: cut(kind === 'asked' ? `${title} (${prompt.risk} risk)` : title, SUBJECT_CHARS),
+    subject: shorten(kind === 'asked' ? `${title} (${prompt.risk} risk)` : title, SUBJECT_CHARS),
     text: textOf([title, request, ...(to === null ? [] : [to, warning])], facts),
     html: pageOf(title, request, to, warning, facts),
   }
@@ -62,7 +62,7 @@ export function noticeMail({ id, at_ms, notice }: NoticeMessage): Mail {
   const request =
     'You don’t have to answer it: a request from Countersign names a deadline and has its own link. The text below comes from the skill, including any links in it.'
   const facts = [
-    ['Text', written(cut(posted, LIMITS.message_chars))],
+    ['Text', escapeConfusables(shorten(posted, LIMITS.message_chars))],
     ['Posted by', `${tool} of ${skill} ${version}`],
     ['Called by the agent', agent],
     ['Call', call],

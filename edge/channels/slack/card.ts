@@ -5,7 +5,7 @@
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Answer, Approval } from '../../../shared/wire/approvals.ts'
 import { afterwards, OUTCOME } from '../../approvals/outcome-words.ts'
-import { cut, written } from '../../platform/visible-text.ts'
+import { escapeConfusables, shorten } from '../../platform/visible-text.ts'
 import type { Message, Notice } from '../medium.ts'
 
 type Piece = { type: 'text'; text: string; style?: { bold?: true; code?: true } }
@@ -168,7 +168,7 @@ function choiceOf({ decision, scope, ttl_s = 0 }: Approval['options'][number]): 
 }
 
 /** Parses the chosen option. The run checks whether it was offered and is allowed. */
-export function saidIn(value: string): FormAnswer | undefined {
+export function parseChoice(value: string): FormAnswer | undefined {
   const [, decision, , span] = /^(approve|deny)( (session|[1-9][0-9]{0,4}))?$/.exec(value) ?? []
   if (decision !== 'approve' && decision !== 'deny') return undefined
   if (span === undefined) return { decision, scope: 'once' }
@@ -240,7 +240,7 @@ const prose = (sentence: string): Piece[] =>
 
 /** Writes out invisible characters and shortens the text, without splitting a character. */
 const inert = (foreign: string, length: number = LIMITS.slack_chars): string =>
-  cut(written(foreign), length).toWellFormed()
+  shorten(escapeConfusables(foreign), length).toWellFormed()
 
 /** Escapes Slack's mark-up, for fields in which Slack parses it. */
 export const escaped = (plainText: string): string =>

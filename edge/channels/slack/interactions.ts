@@ -3,7 +3,7 @@
 // refuses it. A button answers its own approval or none.
 
 import { failure } from '../../../shared/failures.ts'
-import { split } from '../../../shared/ids.ts'
+import { splitId } from '../../../shared/ids.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Result } from '../../../shared/result.ts'
 import { err, ok } from '../../../shared/result.ts'
@@ -16,8 +16,8 @@ import { directoryOf, SUSPENDED } from '../../directory/directory.ts'
 import { logError } from '../../platform/error-log.ts'
 import type { Post } from '../medium.ts'
 import type { ChannelStore } from '../store.ts'
-import { endedCard, escaped, FIELDS, form, notice, saidIn, sealUse } from './card.ts'
-import type { About, Interaction, Signed } from './request.ts'
+import { endedCard, escaped, FIELDS, form, notice, parseChoice, sealUse } from './card.ts'
+import type { About, Interaction, SignedRequest } from './request.ts'
 import { FORGED, isFresh, readInteraction, signers } from './request.ts'
 import type { SlackSpec } from './slack.ts'
 import { openForm, reply } from './slack.ts'
@@ -48,7 +48,7 @@ export class SlackInteractions {
   }
 
   /** Returns the response body for Slack, within the three seconds that Slack waits. */
-  async take(tenant: string, signed: Signed): Promise<Result<string>> {
+  async take(tenant: string, signed: SignedRequest): Promise<Result<string>> {
     if (!isFresh(signed, Date.now())) return FORGED
     const all = this.#apps()
     const signedBy = signers(
@@ -163,7 +163,7 @@ export class SlackInteractions {
   ): Promise<string> {
     const refused = (sentence: string): string =>
       JSON.stringify({ response_action: 'errors', errors: { [FIELDS.answer]: sentence } })
-    const choice = saidIn(answer)
+    const choice = parseChoice(answer)
     if (choice === undefined) return refused('choose an answer')
     const work = async (): Promise<string> => {
       const operator = await this.#operatorOf(tenant, spec, user)
@@ -198,18 +198,18 @@ export class SlackInteractions {
   }
 
   #answer(tenant: string, approval: Approval, by: string, answer: Answer): Promise<Result<Approval>> {
-    return this.#run(tenant, approval).answer(split(approval.id).n, by, 'slack', {
+    return this.#run(tenant, approval).answer(splitId(approval.id).n, by, 'slack', {
       ...answer,
       digest: approval.digest, // L3: the digest that the seal covers
     })
   }
 
   #present(tenant: string, approval: Approval): Promise<Result<Approval>> {
-    return this.#run(tenant, approval).approval(split(approval.id).n)
+    return this.#run(tenant, approval).approval(splitId(approval.id).n)
   }
 
   #run(tenant: string, { id }: Approval) {
-    return runObject(this.#env, tenant, split(id).run)
+    return runObject(this.#env, tenant, splitId(id).run)
   }
 
   /**

@@ -3,7 +3,7 @@
 
 import { createHmac } from 'node:crypto'
 import { z } from 'zod'
-import { BODY, parseJson } from '../../../shared/bytes/json.ts'
+import { BODY_BOUNDS, parseJson } from '../../../shared/bytes/json.ts'
 import { failure } from '../../../shared/failures.ts'
 import { ApprovalId } from '../../../shared/fields.ts'
 import { LIMITS } from '../../../shared/limits.ts'
@@ -14,12 +14,12 @@ import { parseForm } from '../../http/forms.ts'
 import { FIELDS, type Pressed } from './card.ts'
 
 /** The raw body with its signature headers. */
-export type Signed = { readonly timestamp: string; readonly signature: string; readonly body: string }
+export type SignedRequest = { readonly timestamp: string; readonly signature: string; readonly body: string }
 
-const signatureOf = (secret: string, { timestamp, body }: Omit<Signed, 'signature'>): string =>
+const signatureOf = (secret: string, { timestamp, body }: Omit<SignedRequest, 'signature'>): string =>
   `v0=${createHmac('sha256', secret).update(`v0:${timestamp}:${body}`).digest('hex')}`
 
-export const signatureHolds = (secret: string, signed: Signed): boolean =>
+export const signatureHolds = (secret: string, signed: SignedRequest): boolean =>
   sameText(signatureOf(secret, signed), signed.signature)
 
 /** The refusal of requests without a valid and fresh signature. */
@@ -31,15 +31,15 @@ export const FORGED = err(
 )
 
 /** A cheap check of the headers, before the body is read. */
-export const looksSigned = ({ timestamp, signature }: Omit<Signed, 'body'>, now: number): boolean =>
+export const looksSigned = ({ timestamp, signature }: Omit<SignedRequest, 'body'>, now: number): boolean =>
   /^v0=[0-9a-f]{64}$/.test(signature) && isFresh({ timestamp }, now)
 
 /** The secrets that signed a request. Each is tried once, because anybody can make us try them. */
-export const signers = (secrets: Iterable<string>, signed: Signed): ReadonlySet<string> =>
+export const signers = (secrets: Iterable<string>, signed: SignedRequest): ReadonlySet<string> =>
   new Set([...new Set(secrets)].filter((secret) => signatureHolds(secret, signed)))
 
 /** Whether the timestamp is neither too old nor in the future (P10). */
-export const isFresh = ({ timestamp }: Pick<Signed, 'timestamp'>, now: number): boolean =>
+export const isFresh = ({ timestamp }: Pick<SignedRequest, 'timestamp'>, now: number): boolean =>
   /^[0-9]{1,12}$/.test(timestamp) && Math.abs(now / 1000 - Number(timestamp)) <= LIMITS.slack_age_s
 
 // ── The payload ──
@@ -107,7 +107,7 @@ export function readInteraction(body: string): Result<Interaction> {
   const form = parseForm(body)
   if (!form.ok) return form
   const parsed = parseJson(Buffer.from(form.value.get('payload') ?? ''), {
-    ...BODY,
+    ...BODY_BOUNDS,
     bytes: LIMITS.body_bytes,
   })
   if (!parsed.ok)

@@ -1,7 +1,7 @@
 // The reader of an explanation and what they may know: an operator everything, an agent no names of
 // others. Reads the directory.
 
-import type { AgentPrincipal, Loaded, LoadedTool } from '../../directory/directory.ts'
+import type { AgentPrincipal, LoadedDirectory, LoadedTool } from '../../directory/directory.ts'
 import { idOf } from '../../policy/slices.ts'
 import type { ApprovalContext } from '../approval-context.ts'
 import type { Reader } from './wording.ts'
@@ -9,12 +9,12 @@ import type { Reader } from './wording.ts'
 /**
  * All names of principals, groups and roles of a directory, in lower case; computed on first use.
  */
-const namesOfDirectory = new WeakMap<Loaded, ReadonlySet<string>>()
+const namesOfDirectory = new WeakMap<LoadedDirectory, ReadonlySet<string>>()
 
 /** A shorter name occurs inside too many words, so it is only compared with whole words. */
 const SHORTEST_WITHIN = 3
 
-function namesIn(directory: Loaded): ReadonlySet<string> {
+function namesIn(directory: LoadedDirectory): ReadonlySet<string> {
   const known = namesOfDirectory.get(directory)
   if (known !== undefined) return known
   const groups = [...directory.agents.values()].flatMap(({ spec }) => spec.groups ?? [])
@@ -28,7 +28,7 @@ function namesIn(directory: Loaded): ReadonlySet<string> {
 }
 
 /** Whether a text contains a name other than the agent's own, ignoring case. */
-function namesOther(directory: Loaded, own: string, text: string): boolean {
+function namesOther(directory: LoadedDirectory, own: string, text: string): boolean {
   const lower = text.toLowerCase()
   const words = new Set(lower.split(/[^\w.-]+/))
   return [...namesIn(directory)].some(
@@ -38,7 +38,7 @@ function namesOther(directory: Loaded, own: string, text: string): boolean {
 
 /** `reach`: the contexts of the most that humans could still answer. */
 export function readerOf(
-  directory: Loaded,
+  directory: LoadedDirectory,
   kind: Reader['kind'],
   agent: AgentPrincipal,
   { tool }: LoadedTool,

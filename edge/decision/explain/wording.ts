@@ -2,7 +2,7 @@
 // agent may not know: names of others and of groups, and texts of policies. Pure.
 
 import { LIMITS } from '../../../shared/limits.ts'
-import type { Change, Op, Told } from '../../../shared/wire/explanation.ts'
+import type { Change, FactValue, Op } from '../../../shared/wire/explanation.ts'
 import type { CedarValueJson } from '../../policy/engine.ts'
 import { idOf } from '../../policy/slices.ts'
 import type { Redaction } from '../../secrets/redaction.ts'
@@ -31,7 +31,7 @@ export type Reader = {
 
 export function changeFor(question: Question, flip: Flip, reader: Reader): Change {
   const { fact, op } = flip
-  const shown = (whole: CedarValueJson | undefined): { value?: Told } => {
+  const shown = (whole: CedarValueJson | undefined): { value?: FactValue } => {
     const value = whole === undefined ? undefined : shortened(whole)
     const one = value === undefined ? undefined : shownValue(fact, value, reader.redaction)
     const untold =
@@ -70,7 +70,11 @@ export function byWhom({ fact, sample }: Flip, { byArguments, reach }: Reader): 
 }
 
 /** Whether an agent may see a value: not a text, or one of its own call that names nobody else. */
-function harmless([first = '']: Fact, value: Told | undefined, names: (text: string) => boolean): boolean {
+function harmless(
+  [first = '']: Fact,
+  value: FactValue | undefined,
+  names: (text: string) => boolean,
+): boolean {
   const texts = [value].flat().filter((item) => typeof item === 'string')
   return texts.length === 0 || (['args', 'plan', 'now'].includes(first) && !texts.some(names))
 }
@@ -95,7 +99,7 @@ function shortened(value: CedarValueJson): CedarValueJson {
   return chars > LIMITS.explanation_read_chars ? `«${chars} characters»` : value
 }
 
-function shownValue(fact: Fact, value: CedarValueJson, redaction: Redaction): Told {
+function shownValue(fact: Fact, value: CedarValueJson, redaction: Redaction): FactValue {
   const plain = rank(value) === undefined || isTime(value) ? value : rank(value)
   const shown = secretNames(fact).reduce<unknown>(
     (rest, name) => (rest === plain ? redaction.of(plain, name) : rest),
@@ -105,7 +109,7 @@ function shownValue(fact: Fact, value: CedarValueJson, redaction: Redaction): To
     text.length <= LIMITS.explanation_chars
       ? text
       : `${text.slice(0, LIMITS.explanation_chars).toWellFormed()}…`
-  const scalar = (item: unknown): Told | undefined =>
+  const scalar = (item: unknown): FactValue | undefined =>
     typeof item === 'string'
       ? short(item)
       : typeof item === 'number' || typeof item === 'boolean'
@@ -143,7 +147,7 @@ const SIGNS: Readonly<Record<Op, string>> = {
 }
 
 /** An undefined `value` is withheld if `op` takes one. */
-function words(fact: Fact, op: Op, value: Told | undefined): string {
+function words(fact: Fact, op: Op, value: FactValue | undefined): string {
   const name = nameOf(fact)
   const shown = value === undefined ? undefined : typeof value === 'string' ? `\`${value}\`` : String(value)
   const others = name.startsWith('approval.independent') ? ', without the agent’s owners' : ''

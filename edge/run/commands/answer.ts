@@ -6,9 +6,9 @@ import type { Result } from '../../../shared/result.ts'
 import { err, ok } from '../../../shared/result.ts'
 import type { Answer, Approval } from '../../../shared/wire/approvals.ts'
 import { isRevoked } from '../../approvals/link.ts'
-import type { Answered, CallRecord } from '../../call/lifecycle.ts'
+import type { CallRecord, RecordedAnswer } from '../../call/lifecycle.ts'
 import type { RunRecord } from '../../call/run.ts'
-import { directoryAt, directoryOf, type Loaded } from '../../directory/directory.ts'
+import { directoryAt, directoryOf, type LoadedDirectory } from '../../directory/directory.ts'
 import { answeredBy, findApproval, judgeAnswer, type Responder } from '../approval-answers.ts'
 import { viewApproval } from '../approval-reads.ts'
 import type { RunContext } from '../context.ts'
@@ -45,7 +45,7 @@ export async function answerApproval(
  */
 type AnswerFacts = {
   readonly run: RunRecord
-  readonly directory: Loaded
+  readonly directory: LoadedDirectory
   readonly since_ms: number
   readonly reservation: UsageReservation | null
 }
@@ -74,7 +74,7 @@ function commitAnswer(
   { directory, since_ms, reservation }: AnswerFacts,
   responder: Responder,
   answer: Answer,
-): Result<{ record: CallRecord; given: Answered }> {
+): Result<{ record: CallRecord; given: RecordedAnswer }> {
   const found = findApproval(run, n)
   if (!found.ok) return found
   const given = answeredBy(directory, responder, since_ms, answer)

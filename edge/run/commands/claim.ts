@@ -5,7 +5,11 @@
 import type { Envelope } from '../../../shared/evidence/dsse.ts'
 import type { Grant } from '../../../shared/evidence/statement.ts'
 import { EDGE_EXECUTOR, sealGrant } from '../../../shared/evidence/statement.ts'
-import { type Means, narrowed, unmet } from '../../../shared/evidence/worker-proof.ts'
+import {
+  intersectResources,
+  unmetNeeds,
+  type WorkerResources,
+} from '../../../shared/evidence/worker-proof.ts'
 import { failure } from '../../../shared/failures.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { type Plan, type ProcessPlan, type SkillPlan, secretsOf } from '../../../shared/plan/plan.ts'
@@ -14,14 +18,14 @@ import { err, ok } from '../../../shared/result.ts'
 import type { Claim } from '../../../shared/wire/workers.ts'
 import { identityOf, sessionObject } from '../../bindings.ts'
 import { decisionAtClaim } from '../../call/decision-of-record.ts'
-import type { Answered, CallRecord, Proposal } from '../../call/lifecycle.ts'
+import type { CallRecord, Proposal, RecordedAnswer } from '../../call/lifecycle.ts'
 import type { RunRow } from '../../call/run.ts'
 import type { WorkerKey } from '../../call/settlement.ts'
 import { holderOf, sharesFolder } from '../../call/shared-folder.ts'
 import { judgeAgain } from '../../decision/proposal.ts'
-import { directoryOf, type Loaded } from '../../directory/directory.ts'
+import { directoryOf, type LoadedDirectory } from '../../directory/directory.ts'
 import type { EnabledSkill } from '../../directory/enabled-skill.ts'
-import { meansNow } from '../../workers/eligibility.ts'
+import { currentResources } from '../../workers/eligibility.ts'
 import type { EnrolledWorker } from '../../workers/request-freshness.ts'
 import type { RunContext } from '../context.ts'
 import type { RunTransaction } from '../transaction.ts'
@@ -61,7 +65,7 @@ export async function claimForWorker(
   run: RunContext,
   n: number,
   worker: Claimant,
-  reported: Means,
+  reported: WorkerResources,
 ): Promise<Result<Claim>> {
   const facts = await lookUpClaim(run, n)
   if (!facts.ok) return facts
@@ -115,7 +119,7 @@ export async function claimForSkill(run: RunContext, n: number): Promise<Result<
  * answers still in force.
  */
 type ClaimFacts = {
-  readonly directory: Loaded
+  readonly directory: LoadedDirectory
   readonly reservation: UsageReservation | null
   readonly standing: readonly string[]
 }
@@ -141,7 +145,7 @@ async function standingInForce(
   const ids = status?.approval?.answers.flatMap(({ standing }) => standing ?? []) ?? []
   if (status?.state !== 'granted' || ids.length === 0) return []
   return sessionObject(run.env, record)
-    .stands(ids)
+    .stillStanding(ids)
     .catch(() => null)
 }
 
@@ -202,7 +206,7 @@ function claimCall(
 /** Policy decides without standing answers that their session has revoked. */
 const isInForce = (
   { withdrawnAnswers }: RunContext,
-  { standing }: Answered,
+  { standing }: RecordedAnswer,
   inForce: readonly string[],
 ): boolean => standing === undefined || (inForce.includes(standing) && !withdrawnAnswers.has(standing))
 
@@ -245,7 +249,11 @@ function checkFolder(tx: RunTransaction, record: CallRecord, { id }: Claimant): 
   return err(FOLDER_ELSEWHERE)
 }
 
-type Ability = { readonly directory: Loaded; readonly worker: Claimant; readonly reported: Means }
+type Ability = {
+  readonly directory: LoadedDirectory
+  readonly worker: Claimant
+  readonly reported: WorkerResources
+}
 
 /**
  * Refuses a worker that has not proven everything that the call needs (L8, K04), and forwards the
@@ -257,14 +265,16 @@ function checkMeans(
   record: CallRecord,
   plan: ProcessPlan,
   { directory, worker, reported }: Ability,
-): Result<Means> {
+): Result<WorkerResources> {
   const now = Date.now()
-  const means = narrowed(meansNow(worker, now), reported)
-  const lacking = unmet(plan, means)
+  const means = intersectResources(currentResources(worker, now), reported)
+  const lacking = unmetNeeds(plan, means)
   if (lacking.length === 0) return ok(means)
   const able = [...directory.workers.values()].filter(
     ({ row }) =>
-      row.pool === worker.pool && row.id !== worker.id && unmet(plan, meansNow(row, now)).length === 0,
+      row.pool === worker.pool &&
+      row.id !== worker.id &&
+      unmetNeeds(plan, currentResources(row, now)).length === 0,
   )
   run.outbox.forward(
     tx,
@@ -278,7 +288,10 @@ function checkMeans(
 }
 
 /** The proven properties of the worker's sandbox, which limit the claims of its statement. */
-function provenFor({ profile }: ProcessPlan, { cgroups, profiles }: Means): NonNullable<Grant['proven']> {
+function provenFor(
+  { profile }: ProcessPlan,
+  { cgroups, profiles }: WorkerResources,
+): NonNullable<Grant['proven']> {
   const own = profiles.find(({ name }) => name === profile)
   return { cgroups, ...(own === undefined ? {} : { profile_sha256: own.sha256 }) }
 }
@@ -293,13 +306,22 @@ const timeFor = ({ files, outputs, limits }: ProcessPlan): number =>
  * Secrets leave the edge only here, in a response that is stored nowhere, and only while the tool
  * may have them (L7).
  */
-function handOver(directory: Loaded, proposal: Proposal, plan: ProcessPlan, grant: Envelope): Result<Claim> {
+function handOver(
+  directory: LoadedDirectory,
+  proposal: Proposal,
+  plan: ProcessPlan,
+  grant: Envelope,
+): Result<Claim> {
   const secrets = secretsFor(directory, proposal, plan)
   if (secrets === undefined) return err(SECRET_GONE)
   return ok({ grant, plan, args: proposal.args, facts_digest: proposal.digest, secrets })
 }
 
-function secretsFor({ vault }: Loaded, { tool }: Proposal, plan: Plan): Record<string, string> | undefined {
+function secretsFor(
+  { vault }: LoadedDirectory,
+  { tool }: Proposal,
+  plan: Plan,
+): Record<string, string> | undefined {
   const withheld = vault.withholds({ name: tool.name, secrets: plan.secrets, credentials: plan.credentials })
   return withheld === undefined ? vault.values(secretsOf(plan)) : undefined
 }

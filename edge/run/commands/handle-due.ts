@@ -9,7 +9,7 @@ import type { CallRecord, Event, Proposal } from '../../call/lifecycle.ts'
 import type { RunRow } from '../../call/run.ts'
 import { folderGone, holderOf, sharesFolder } from '../../call/shared-folder.ts'
 import { directoryOf } from '../../directory/directory.ts'
-import { unclaimable } from '../../workers/eligibility.ts'
+import { whyUnclaimable } from '../../workers/eligibility.ts'
 import type { EnrolledWorker } from '../../workers/request-freshness.ts'
 import type { RunContext } from '../context.ts'
 import type { RunTransaction } from '../transaction.ts'
@@ -61,7 +61,7 @@ function dueEvent(
   now: number,
 ): Extract<Event, { kind: 'due' }> {
   const ofPool = workers?.filter((worker) => worker.pool === pool)
-  const reason = plan === null || ofPool === undefined ? undefined : unclaimable(plan, ofPool, now)
+  const reason = plan === null || ofPool === undefined ? undefined : whyUnclaimable(plan, ofPool, now)
   return {
     kind: 'due',
     leaseUntil: run.leases.until(n),

@@ -11,8 +11,14 @@ import type { Call } from '../../../shared/wire/calls.ts'
 import { type CallRecord, hasEnded } from '../../call/lifecycle.ts'
 import type { RunRecord, RunRow } from '../../call/run.ts'
 import type { Used } from '../../call/usage.ts'
-import { type Asked, type NewCall, type Prepared, prepare, sameAgain } from '../../decision/proposal.ts'
-import { directoryAt, type Loaded } from '../../directory/directory.ts'
+import {
+  type NewCall,
+  type PreparedProposal,
+  prepareProposal,
+  type ResolvedProposal,
+  replayProposal,
+} from '../../decision/proposal.ts'
+import { directoryAt, type LoadedDirectory } from '../../directory/directory.ts'
 import type { RunContext } from '../context.ts'
 import { needsWorker, queueIsFull, type Room, roomFor } from '../outbox.ts'
 import { readCall, viewCall } from '../reads.ts'
@@ -27,7 +33,7 @@ import type { RunTransaction } from '../transaction.ts'
 import type { UsageReservation } from '../usage-ledger.ts'
 
 /** A proposal as sent. Its files are references to files that were put into the run. */
-export type ProposalInput = Omit<Asked, 'files'> & { files: readonly FileRef[] } & {
+export type ProposalInput = Omit<ResolvedProposal, 'files'> & { files: readonly FileRef[] } & {
   version: number
   key: string | null
   /** The run to create, if the proposal makes its own. */
@@ -57,7 +63,7 @@ export async function proposeCall(run: RunContext, input: ProposalInput): Promis
 
 /** Facts from other objects about a proposal. Only the second stage has `asking`. */
 type ProposalFacts = {
-  readonly directory: Loaded
+  readonly directory: LoadedDirectory
   readonly reservation: UsageReservation | null
   readonly room: Room
   readonly asking: { readonly standing: StandingAnswers; readonly undecided: UndecidedCall } | null
@@ -114,7 +120,7 @@ function commitProposal(
   if (!opened.ok) return opened
   const row = opened.value
   const earlier = input.key === null ? undefined : run.store.callByKey(input.key)
-  if (earlier !== undefined) return storedAs(sameAgain(directory, earlier, input))
+  if (earlier !== undefined) return storedAs(replayProposal(directory, earlier, input))
   if (!room.counted.ok) return room.counted
   const files = run.store.files.sized(input.files)
   if (!files.ok) return files
@@ -150,7 +156,7 @@ function usesOf(
   { tool }: ProposalInput,
   { directory, reservation }: ProposalFacts,
 ): Uses {
-  const usedIn = (seen: Loaded) => run.usage.usedBefore(seen, row, tool, reservation)
+  const usedIn = (seen: LoadedDirectory) => run.usage.usedBefore(seen, row, tool, reservation)
   return {
     used: usedIn(directory),
     shadowUsed: directory.shadow === null ? null : usedIn(directory.shadow.directory),
@@ -158,22 +164,22 @@ function usesOf(
 }
 
 type ProposalDecision =
-  | Exclude<Prepared, { kind: 'new' }>
+  | Exclude<PreparedProposal, { kind: 'new' }>
   | { kind: 'new'; call: NewCall }
   | { kind: 'undecided'; key: string; call: NewCall }
 
 /** Pure. In the second stage the first decision counts, unless its inputs have changed since. */
 function decideProposal(
   row: RunRow,
-  request: Asked,
+  request: ResolvedProposal,
   { used, shadowUsed }: Uses,
   { directory, reservation, asking }: ProposalFacts,
   withdrawn: ReadonlySet<string>,
 ): ProposalDecision {
   const isCurrent = asking !== null && hasSameInputs(asking.undecided, row, reservation)
-  const prepared: Prepared = isCurrent
+  const prepared: PreparedProposal = isCurrent
     ? { kind: 'new', ...asking.undecided.call }
-    : prepare(directory, row, request, { used, shadowUsed, now: Date.now() })
+    : prepareProposal(directory, row, request, { used, shadowUsed, now: Date.now() })
   if (prepared.kind !== 'new') return prepared
   const { kind, ...call } = prepared
   const key = standingKey(row.record, call)

@@ -15,7 +15,7 @@ import type { Settlement } from '../../../shared/wire/workers.ts'
 import { identityOf } from '../../bindings.ts'
 import type { CallRecord, Running } from '../../call/lifecycle.ts'
 import { hasEnded } from '../../call/lifecycle.ts'
-import type { Kept } from '../../call/run.ts'
+import type { StoredOutput } from '../../call/run.ts'
 import type { WorkerKey } from '../../call/settlement.ts'
 import { checkSettlement, finishedOf } from '../../call/settlement.ts'
 import type { RunContext } from '../context.ts'
@@ -25,7 +25,11 @@ type Settled = { readonly state: CallState; readonly attestation: Envelope }
 /** The executor of a call, and its claim. */
 type Holder = { readonly worker: string; readonly fence: number }
 /** A signed statement, and the output that it names. */
-type SignedEnding = { readonly statement: Statement; readonly envelope: Envelope; readonly output: Kept }
+type SignedEnding = {
+  readonly statement: Statement
+  readonly envelope: Envelope
+  readonly output: StoredOutput
+}
 
 const NO_CALL = failure('stale_fence', 'no such call')
 const OTHER_FILES = failure('attestation_invalid', 'the statement names other files than the worker has put')

@@ -2,7 +2,7 @@
 // its parts, extracts its core modules, and checks imports and exports against the world. Pure.
 // Whether the parts fit together is left to jco.
 
-import { Bytes, Malformed, Writer } from '../../../shared/bytes/wasm-binary.ts'
+import { BinaryReader, BinaryWriter, MalformedBinary } from '../../../shared/bytes/wasm-binary.ts'
 import { failure } from '../../../shared/failures.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { SkillCapability } from '../../../shared/plan/plan.ts'
@@ -36,28 +36,29 @@ export function readComponent(component: Uint8Array): Result<Component> {
   const types = new ComponentTypes()
   try {
     if (component.byteLength > LIMITS.skill_component_bytes)
-      throw new Malformed(`it is larger than ${LIMITS.skill_component_bytes} bytes`)
-    const bytes = walk(new Bytes(component), counts, types).bytes()
-    if (counts.memories > 1) throw new Malformed('it has more than one memory')
+      throw new MalformedBinary(`it is larger than ${LIMITS.skill_component_bytes} bytes`)
+    const bytes = walk(new BinaryReader(component), counts, types).bytes()
+    if (counts.memories > 1) throw new MalformedBinary('it has more than one memory')
     return ok({ bytes, modules: counts.modules, capabilities: capabilitiesOfWorld(types) })
   } catch (thrown) {
-    if (!(thrown instanceof Malformed)) throw thrown
+    if (!(thrown instanceof MalformedBinary)) throw thrown
     return err(failure('invalid_skill', `the component can’t be a skill: ${thrown.message}`))
   }
 }
 
-function walk(all: Bytes, counts: Counts, types: ComponentTypes): Writer {
-  if (HEADER.some((byte) => all.u8() !== byte)) throw new Malformed('it is not a WebAssembly component')
-  const out = new Writer().raw(HEADER)
+function walk(all: BinaryReader, counts: Counts, types: ComponentTypes): BinaryWriter {
+  if (HEADER.some((byte) => all.u8() !== byte)) throw new MalformedBinary('it is not a WebAssembly component')
+  const out = new BinaryWriter().raw(HEADER)
   while (!all.done) {
     const from = all.at
     const id = all.u8()
     const section = all.part(all.u32())
     if (id === SECTION.custom) continue
-    if (id === SECTION.component) throw new Malformed('it contains other components, which a skill may not')
+    if (id === SECTION.component)
+      throw new MalformedBinary('it contains other components, which a skill may not')
     if (id !== SECTION.module) counts.described += section.end - section.at
     if (counts.described > LIMITS.skill_described_bytes)
-      throw new Malformed(
+      throw new MalformedBinary(
         `its sections beside the code are longer than ${LIMITS.skill_described_bytes} bytes`,
       )
     if (id === SECTION.module) countModule(section, counts)
@@ -70,11 +71,11 @@ function walk(all: Bytes, counts: Counts, types: ComponentTypes): Writer {
   return out
 }
 
-function countModule(module: Bytes, counts: Counts): void {
+function countModule(module: BinaryReader, counts: Counts): void {
   counts.modules.push(module.slice(module.at, module.end))
   if (counts.modules.length > LIMITS.skill_modules)
-    throw new Malformed(`it holds more than ${LIMITS.skill_modules} modules`)
-  const all = new Bytes(module.slice(0, module.end), module.at)
+    throw new MalformedBinary(`it holds more than ${LIMITS.skill_modules} modules`)
+  const all = new BinaryReader(module.slice(0, module.end), module.at)
   all.skip(CORE.header) // metering checks the header
   while (!all.done) {
     const id = all.u8()
@@ -84,10 +85,10 @@ function countModule(module: Bytes, counts: Counts): void {
     if (id === CORE.element) counts.elements += section.end - section.at
     if (id === CORE.export) counts.exports += section.u32()
     if (counts.exports > LIMITS.skill_exports)
-      throw new Malformed(`its modules have more than ${LIMITS.skill_exports} exports`)
+      throw new MalformedBinary(`its modules have more than ${LIMITS.skill_exports} exports`)
     if (counts.elements > LIMITS.skill_element_bytes)
-      throw new Malformed(`its table elements are longer than ${LIMITS.skill_element_bytes} bytes`)
+      throw new MalformedBinary(`its table elements are longer than ${LIMITS.skill_element_bytes} bytes`)
     if (counts.tables > LIMITS.skill_tables)
-      throw new Malformed(`it has more than ${LIMITS.skill_tables} tables`)
+      throw new MalformedBinary(`it has more than ${LIMITS.skill_tables} tables`)
   }
 }

@@ -3,7 +3,7 @@
 // component. Refuses at once whatever the world does not need: a chain of types, each made of two
 // of the one before, is short to write and takes hours to expand. Pure.
 
-import { type Bytes, Malformed } from '../../../shared/bytes/wasm-binary.ts'
+import { type BinaryReader, MalformedBinary } from '../../../shared/bytes/wasm-binary.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 
 const PRIMITIVES = [
@@ -50,7 +50,7 @@ export class ComponentTypes {
   readonly exports = new Set<string>()
 
   /** Reads a type section. */
-  define(section: Bytes): void {
+  define(section: BinaryReader): void {
     section.times(() => {
       const type = readType(section, this.#known)
       if (type.startsWith('func(')) this.functions.add(type)
@@ -59,16 +59,16 @@ export class ComponentTypes {
     assertAtEnd(section)
   }
 
-  import(section: Bytes): void {
+  import(section: BinaryReader): void {
     section.times(() => {
       const name = readName(section)
-      if (this.imports.has(name)) throw new Malformed(`it imports \`${name}\` twice`)
+      if (this.imports.has(name)) throw new MalformedBinary(`it imports \`${name}\` twice`)
       this.imports.set(name, externType(section, this.#known))
     })
     assertAtEnd(section)
   }
 
-  alias(section: Bytes): void {
+  alias(section: BinaryReader): void {
     section.times(() => {
       if (readAlias(section) === SORT.type) this.#known.push(FOREIGN)
     })
@@ -76,7 +76,7 @@ export class ComponentTypes {
   }
 
   /** An exported type gets a new index. */
-  export(section: Bytes): void {
+  export(section: BinaryReader): void {
     section.times(() => {
       const name = readName(section)
       const sort = section.u8()
@@ -90,11 +90,11 @@ export class ComponentTypes {
   }
 }
 
-function assertAtEnd(section: Bytes): void {
-  if (!section.done) throw new Malformed('a section continues after its end')
+function assertAtEnd(section: BinaryReader): void {
+  if (!section.done) throw new MalformedBinary('a section continues after its end')
 }
 
-function readType(code: Bytes, known: readonly string[]): string {
+function readType(code: BinaryReader, known: readonly string[]): string {
   const kind = code.u8()
   const text =
     kind >= FIRST_PRIMITIVE
@@ -103,18 +103,18 @@ function readType(code: Bytes, known: readonly string[]): string {
         ? instanceType(code)
         : compositeType(kind, code, known)
   if (text.length > LIMITS.skill_type_chars)
-    throw new Malformed(`a type of it is longer than ${LIMITS.skill_type_chars} characters`)
+    throw new MalformedBinary(`a type of it is longer than ${LIMITS.skill_type_chars} characters`)
   return text
 }
 
-function compositeType(kind: number, code: Bytes, known: readonly string[]): string {
+function compositeType(kind: number, code: BinaryReader, known: readonly string[]): string {
   const of = (): string => valueType(code, known)
   const named = (): string => joinAll(code, () => `${readName(code, 'plain')}:${of()}`)
   switch (kind) {
     case TYPE.function: {
       const params = named()
       if (code.u8() === 0) return `func(${params})->${of()}`
-      if (code.u8() !== 0) throw new Malformed('a function has several results')
+      if (code.u8() !== 0) throw new MalformedBinary('a function has several results')
       return `func(${params})`
     }
     case TYPE.record:
@@ -130,11 +130,11 @@ function compositeType(kind: number, code: Bytes, known: readonly string[]): str
       return `result<${good},${bad}>`
     }
   }
-  throw new Malformed(`it has a type of the kind 0x${kind.toString(16)}, which the world does not use`)
+  throw new MalformedBinary(`it has a type of the kind 0x${kind.toString(16)}, which the world does not use`)
 }
 
 /** The exports of an instance type, in their order. Its types have their own index space. */
-function instanceType(code: Bytes): string {
+function instanceType(code: BinaryReader): string {
   const known: string[] = []
   const members: string[] = []
   code.times(() => {
@@ -146,14 +146,15 @@ function instanceType(code: Bytes): string {
       const [name, type] = [readName(code), externType(code, known)]
       if (!type.startsWith('func(')) known.push(type)
       members.push(`${name}:${type}`)
-    } else throw new Malformed(`it declares something of the kind ${kind}`)
-    if (known.length > LIMITS.skill_types) throw new Malformed(`it has more than ${LIMITS.skill_types} types`)
+    } else throw new MalformedBinary(`it declares something of the kind ${kind}`)
+    if (known.length > LIMITS.skill_types)
+      throw new MalformedBinary(`it has more than ${LIMITS.skill_types} types`)
   })
   return `{${members.join(';')}}`
 }
 
 /** Returns the sort of an alias; its target is not followed. */
-function readAlias(code: Bytes): number {
+function readAlias(code: BinaryReader): number {
   const sort = code.u8()
   if (sort === SORT.core) code.u8()
   const target = code.u8()
@@ -167,33 +168,34 @@ function readAlias(code: Bytes): number {
  * The type of an import or export: a function or instance given by its type's index, or an equal
  * type.
  */
-function externType(code: Bytes, known: readonly string[]): string {
+function externType(code: BinaryReader, known: readonly string[]): string {
   const sort = code.u8()
-  if (sort === SORT.type && code.u8() !== 0) throw new Malformed('it has resources, which no skill has')
+  if (sort === SORT.type && code.u8() !== 0) throw new MalformedBinary('it has resources, which no skill has')
   if (sort !== SORT.function && sort !== SORT.type && sort !== SORT.instance)
-    throw new Malformed('it imports or exports something that is not a function, a type or an instance')
+    throw new MalformedBinary('it imports or exports something that is not a function, a type or an instance')
   return known[code.u32()] ?? FOREIGN
 }
 
-function joinAll(code: Bytes, read: () => string): string {
+function joinAll(code: BinaryReader, read: () => string): string {
   const parts: string[] = []
   let length = 0
   code.times(() => {
     const part = read()
     length += part.length
     if (length > LIMITS.skill_type_chars)
-      throw new Malformed(`a type of it is longer than ${LIMITS.skill_type_chars} characters`)
+      throw new MalformedBinary(`a type of it is longer than ${LIMITS.skill_type_chars} characters`)
     parts.push(part)
   })
   return parts.join(',')
 }
 
 /** Reads a name. Names of imports and exports (`extern`) begin with a byte for their kind. */
-function readName(code: Bytes, how: 'plain' | 'extern' = 'extern'): string {
-  if (how === 'extern' && code.u8() > 1) throw new Malformed('a name of a kind that the world does not have')
+function readName(code: BinaryReader, how: 'plain' | 'extern' = 'extern'): string {
+  if (how === 'extern' && code.u8() > 1)
+    throw new MalformedBinary('a name of a kind that the world does not have')
   const bytes = code.part(code.u32())
   if (bytes.end - bytes.at > LIMITS.skill_name_bytes)
-    throw new Malformed(`a name of it is longer than ${LIMITS.skill_name_bytes} bytes`)
+    throw new MalformedBinary(`a name of it is longer than ${LIMITS.skill_name_bytes} bytes`)
   return new TextDecoder().decode(bytes.slice(bytes.at, bytes.end))
 }
 
@@ -202,7 +204,7 @@ function primitive(kind: number): string {
 }
 
 /** A primitive, or another type by its index (encoded as a signed number that is not negative). */
-function valueType(code: Bytes, known: readonly string[]): string {
+function valueType(code: BinaryReader, known: readonly string[]): string {
   const first = code.peek()
   if (first >= FIRST_PRIMITIVE && first < 0x80) return primitive(code.u8())
   return known[code.u32()] ?? FOREIGN

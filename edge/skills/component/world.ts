@@ -1,7 +1,7 @@
 // Checks that a component fits the world `countersign:skill@0.1.0` (shared/wire/skill-world.ts): it
 // imports only the world's interfaces and exports only `run`, with exactly the world's types. Pure.
 
-import { Malformed } from '../../../shared/bytes/wasm-binary.ts'
+import { MalformedBinary } from '../../../shared/bytes/wasm-binary.ts'
 import { SkillCapability } from '../../../shared/plan/plan.ts'
 import type { ComponentTypes } from './type-text.ts'
 
@@ -48,14 +48,19 @@ export const asyncFunctions = (capabilities: readonly SkillCapability[]): string
 export function capabilitiesOfWorld({ imports, functions, exports }: ComponentTypes): SkillCapability[] {
   const capabilities = [...imports].map(([name, type]) => {
     const capability = SkillCapability.options.find((one) => name === `${PACKAGE}${one}${VERSION}`)
-    if (capability === undefined) throw new Malformed(`it imports \`${name}\`, which skills may not import`)
+    if (capability === undefined)
+      throw new MalformedBinary(`it imports \`${name}\`, which skills may not import`)
     const members = type.slice(1, -1).split(';')
     if (!type.startsWith('{') || members.some((member) => !INTERFACES[capability].includes(member)))
-      throw new Malformed(`its import \`${name}\` does not have the types of \`countersign:skill@0.1.0\``)
+      throw new MalformedBinary(
+        `its import \`${name}\` does not have the types of \`countersign:skill@0.1.0\``,
+      )
     return capability
   })
   const other = [...functions].find((type) => type !== RUN)
   if (other !== undefined || functions.size === 0 || [...exports].join() !== 'run')
-    throw new Malformed('it must export exactly `run`, with the type of the world `countersign:skill@0.1.0`')
+    throw new MalformedBinary(
+      'it must export exactly `run`, with the type of the world `countersign:skill@0.1.0`',
+    )
   return capabilities
 }

@@ -10,7 +10,7 @@ import { Waiter, WaiterLeases } from './cpu-turns.ts'
 const [POLL_MS, POLL_MAX_MS] = [5, 250]
 
 /** Who takes a slot, and for which skill. `who` is an agent, or the author who tries a skill. */
-export type Caller = readonly [tenant: string, who: string, skill: string]
+export type SlotCaller = readonly [tenant: string, who: string, skill: string]
 
 /**
  * A node of the tree tenant → caller → skill. It exists only while it holds a slot or waits for
@@ -57,7 +57,7 @@ export class ConcurrencySlots {
    * Whether one more call of this caller would exceed a bound on waiting calls. At the total or the
    * tenant bound, a caller that has less than an equal share is still let in.
    */
-  full([tenant, who]: Caller): boolean {
+  isFull([tenant, who]: SlotCaller): boolean {
     const { all, tenant: ofTenant, who: ofWho } = this.#bounds
     const own = this.#root.next.get(tenant)
     return (
@@ -68,14 +68,14 @@ export class ConcurrencySlots {
   }
 
   /** Like `take`, but returns undefined at once if the queue has no room for this caller. */
-  async takeOrLeave<T>(caller: Caller, ms: number, work: () => Promise<T>): Promise<T | undefined> {
-    return this.full(caller) ? undefined : this.take(caller, ms, work)
+  async takeUnlessFull<T>(caller: SlotCaller, ms: number, work: () => Promise<T>): Promise<T | undefined> {
+    return this.isFull(caller) ? undefined : this.take(caller, ms, work)
   }
 
   /**
    * Runs `work` in a slot. After `ms` milliseconds the slot goes to somebody else, ended or not.
    */
-  async take<T>(caller: Caller, ms: number, work: () => Promise<T>): Promise<T> {
+  async take<T>(caller: SlotCaller, ms: number, work: () => Promise<T>): Promise<T> {
     const own = new Waiter()
     await this.#enter(own, caller, ms)
     try {
@@ -85,7 +85,7 @@ export class ConcurrencySlots {
     }
   }
 
-  async #enter(own: Waiter, caller: Caller, ms: number): Promise<void> {
+  async #enter(own: Waiter, caller: SlotCaller, ms: number): Promise<void> {
     this.#reclaimExpired()
     const path = this.#pathOf(caller)
     if (this.#admit(path)) return this.#taken.set(own, path, ms)
@@ -106,7 +106,7 @@ export class ConcurrencySlots {
   }
 
   /** The nodes from the root down to the caller's skill; missing ones are created. */
-  #pathOf(caller: Caller): readonly Sharer[] {
+  #pathOf(caller: SlotCaller): readonly Sharer[] {
     const path = [this.#root]
     let last = this.#root
     for (const name of caller) {

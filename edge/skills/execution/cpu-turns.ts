@@ -90,7 +90,7 @@ const TURN_MS = MAX_SKILL_LIMITS.timeout_ms
 /**
  * A skill's turn. `releaseDuring` gives the turn away while `work` waits and takes it again after.
  */
-export type Turn = { readonly releaseDuring: <T>(work: () => Promise<T>) => Promise<T> }
+export type CpuTurn = { readonly releaseDuring: <T>(work: () => Promise<T>) => Promise<T> }
 
 export class CpuTurns {
   readonly #atOnce: number
@@ -105,19 +105,19 @@ export class CpuTurns {
   }
 
   /** Runs `work` when its turn comes. */
-  async take<T>(work: (turn: Turn) => Promise<T>): Promise<T> {
+  async take<T>(work: (turn: CpuTurn) => Promise<T>): Promise<T> {
     return this.#run(await this.#enter(0), work)
   }
 
   /**
    * Like `take`, but returns undefined if the first turn does not come within `ms` milliseconds.
    */
-  async takeWithin<T>(ms: number, work: (turn: Turn) => Promise<T>): Promise<T | undefined> {
+  async takeWithin<T>(ms: number, work: (turn: CpuTurn) => Promise<T>): Promise<T | undefined> {
     const own = await this.#enter(0, Date.now() + ms)
     return own === undefined ? undefined : this.#run(own, work)
   }
 
-  async #run<T>(own: Waiter | undefined, work: (turn: Turn) => Promise<T>): Promise<T> {
+  async #run<T>(own: Waiter | undefined, work: (turn: CpuTurn) => Promise<T>): Promise<T> {
     const turn = new HeldTurn(
       own,
       () => this.#enter(1),
@@ -184,7 +184,7 @@ export async function waitUntilIdle(): Promise<void> {
 }
 
 /** A turn that ends for good with its work, even if something that the work started still waits. */
-class HeldTurn implements Turn {
+class HeldTurn implements CpuTurn {
   #own: Waiter | undefined
   readonly #enter: () => Promise<Waiter | undefined>
   readonly #leave: (own: Waiter) => void

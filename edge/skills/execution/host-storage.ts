@@ -4,13 +4,13 @@
 
 import type { SkillPlan } from '../../../shared/plan/plan.ts'
 import type { Result } from '../../../shared/result.ts'
-import type { Remote } from '../../bindings.ts'
+import type { RpcStub } from '../../bindings.ts'
 import type { SkillObject } from '../skill-object.ts'
 import { canList, faultInKey, isGranted } from '../storage/keys.ts'
 import { type HostAnswer, MALFORMED } from './host-answer.ts'
 
-export type Kept = {
-  readonly storage: Pick<Remote<SkillObject>, 'get' | 'set' | 'delete' | 'keys'>
+export type HostServices = {
+  readonly storage: Pick<RpcStub<SkillObject>, 'get' | 'set' | 'delete' | 'keys'>
   /** `number`: the position among the call's posts, from 1. */
   readonly post: (channel: string, number: number, text: string) => Promise<Result<true>>
 }
@@ -18,12 +18,12 @@ export type Kept = {
 const quoted = (text: string): string => `\`${text.slice(0, 64)}\``
 
 export class GrantedServices {
-  readonly #kept: Kept
+  readonly #kept: HostServices
   readonly #prefixes: readonly string[]
   readonly #channels: readonly string[]
   #posts = 0
 
-  constructor({ executor: { kv = [], channels = [] } }: SkillPlan, kept: Kept) {
+  constructor({ executor: { kv = [], channels = [] } }: SkillPlan, kept: HostServices) {
     this.#kept = kept
     this.#prefixes = kv
     this.#channels = channels

@@ -7,12 +7,12 @@ import { RpcTarget } from 'cloudflare:workers'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Connection, SkillPlan } from '../../../shared/plan/plan.ts'
 import type { Outside, StandIns } from '../../platform/outbound-fetch.ts'
-import { stoodInFor } from '../../platform/outbound-fetch.ts'
-import { type Turn, waitUntilIdle } from './cpu-turns.ts'
+import { testOverrideFor } from '../../platform/outbound-fetch.ts'
+import { type CpuTurn, waitUntilIdle } from './cpu-turns.ts'
 import { type HostAnswer, MALFORMED } from './host-answer.ts'
 import type { CheckedRequest } from './host-http.ts'
 import { checkRequest, HttpRequestInput } from './host-http.ts'
-import { GrantedServices, type Kept } from './host-storage.ts'
+import { GrantedServices, type HostServices } from './host-storage.ts'
 
 export type Response = {
   readonly status: number
@@ -26,17 +26,17 @@ export type HostContext = {
   readonly outside: Outside
   /** For tests. */
   readonly standIns: StandIns | undefined
-  readonly turn: Turn
-  readonly kept: Kept
+  readonly turn: CpuTurn
+  readonly services: HostServices
 }
 
 const OVER = { error: 'the call is over' } as const
 
 /** The RPC stub that the isolate receives. Arguments are untrusted and of any type. */
 export class HostRpc extends RpcTarget {
-  readonly #host: HostSide
+  readonly #host: SkillHost
 
-  constructor(host: HostSide) {
+  constructor(host: SkillHost) {
     super()
     this.#host = host
   }
@@ -68,7 +68,7 @@ export class HostRpc extends RpcTarget {
   }
 }
 
-export class HostSide {
+export class SkillHost {
   readonly #context: HostContext
   readonly #connections: Connection[] = []
   readonly #calls: Record<string, number> = {}
@@ -80,7 +80,7 @@ export class HostSide {
 
   constructor(context: HostContext) {
     this.#context = context
-    this.#services = new GrantedServices(context.plan, context.kept)
+    this.#services = new GrantedServices(context.plan, context.services)
   }
 
   /** Goes into the statement. */
@@ -92,7 +92,7 @@ export class HostSide {
   }
 
   /** Refuses all further requests and aborts those in flight. */
-  shut(): void {
+  close(): void {
     this.#isShut = true
     this.#inFlight?.abort()
   }
@@ -149,7 +149,7 @@ export class HostSide {
     let verdict: Connection['verdict'] = 'failed'
     this.#inFlight ??= new AbortController()
     try {
-      const to = stoodInFor(url, standIns ?? {})
+      const to = testOverrideFor(url, standIns ?? {})
       const init = {
         method,
         headers,

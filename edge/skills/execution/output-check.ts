@@ -2,14 +2,14 @@
 // Whatever happens, a claimed call must end here: a call that nobody settles ends `indeterminate`.
 
 import { parseJson } from '../../../shared/bytes/json.ts'
-import { asTold, TOLD_CHARS } from '../../../shared/bytes/signable-text.ts'
+import { SIGNED_TEXT_CHARS, toSignableText } from '../../../shared/bytes/signable-text.ts'
 import type { Outcome, SkillPlan } from '../../../shared/plan/plan.ts'
 import { schemaCheck } from '../../../shared/schema/validate.ts'
 
 /**
  * The outcome, or `invalid_output` if the output is not one JSON value that fits the tool's schema.
  */
-export function promised(outcome: Outcome, { executor: { output } }: SkillPlan, stdout: Buffer): Outcome {
+export function checkOutput(outcome: Outcome, { executor: { output } }: SkillPlan, stdout: Buffer): Outcome {
   if (outcome.kind !== 'returned') return outcome
   const parsed = parseJson(stdout)
   if (!parsed.ok) return { kind: 'invalid_output', detail: `the result is not JSON: ${parsed.error.detail}` }
@@ -23,14 +23,19 @@ export function promised(outcome: Outcome, { executor: { output } }: SkillPlan, 
 /**
  * Masks first and cuts after: cutting first could leave part of a secret that no mask recognises.
  */
-export const told = (outcome: Outcome, shown: (text: string) => string): Outcome =>
-  'detail' in outcome ? { ...outcome, detail: asTold(shown(outcome.detail), TOLD_CHARS.detail) } : outcome
+export const cleanDetail = (outcome: Outcome, shown: (text: string) => string): Outcome =>
+  'detail' in outcome
+    ? { ...outcome, detail: toSignableText(shown(outcome.detail), SIGNED_TEXT_CHARS.detail) }
+    : outcome
 
 /**
  * Turns an exception into an `infra` outcome: our own defect must not leave a call without an
  * ending.
  */
-export const endedAnyway = <T>(work: Promise<T>, failed: (outcome: Outcome) => T): Promise<T> =>
+export const asInfraFailure = <T>(work: Promise<T>, failed: (outcome: Outcome) => T): Promise<T> =>
   work.catch((thrown: unknown) =>
-    failed({ kind: 'infra', detail: asTold(`the edge failed: ${String(thrown)}`, TOLD_CHARS.detail) }),
+    failed({
+      kind: 'infra',
+      detail: toSignableText(`the edge failed: ${String(thrown)}`, SIGNED_TEXT_CHARS.detail),
+    }),
   )

@@ -4,17 +4,17 @@
 
 import { z } from 'zod'
 import { canonical, sha256 } from '../../../shared/bytes/json.ts'
-import { asTold, TOLD_CHARS } from '../../../shared/bytes/signable-text.ts'
+import { SIGNED_TEXT_CHARS, toSignableText } from '../../../shared/bytes/signable-text.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Outcome, SkillPlan } from '../../../shared/plan/plan.ts'
 import type { Env } from '../../bindings.ts'
 import { tenantSkills } from '../../bindings.ts'
 import type { EnabledSkill } from '../../directory/enabled-skill.ts'
-import { HostRpc, type HostSide } from './host.ts'
+import { HostRpc, type SkillHost } from './host.ts'
 import { HARNESS_SHA256, isolateCode } from './isolate.ts'
 import { stopSignal } from './stop-signal.ts'
 
-export type Performed = {
+export type ExecutionResult = {
   readonly outcome: Outcome
   readonly stdout: Buffer
   readonly stderr: Buffer
@@ -53,14 +53,17 @@ type IsolateAnswer = z.infer<typeof IsolateAnswer>
 
 const NOTHING = { fuel_used: 0, memory_bytes: 0, host_calls: {} }
 /** The result of a call that never began, or of whose execution nothing is known. */
-export const unseen = (outcome: Outcome): Performed => ({
+export const emptyResult = (outcome: Outcome): ExecutionResult => ({
   outcome,
   stdout: Buffer.alloc(0),
   stderr: Buffer.alloc(0),
   used: NOTHING,
 })
-const infra = (why: unknown): Performed =>
-  unseen({ kind: 'infra', detail: asTold(`the isolate failed: ${String(why)}`, TOLD_CHARS.detail) })
+const infra = (why: unknown): ExecutionResult =>
+  emptyResult({
+    kind: 'infra',
+    detail: toSignableText(`the isolate failed: ${String(why)}`, SIGNED_TEXT_CHARS.detail),
+  })
 
 /** `ends`: the deadline by the edge's clock. `signal`: cancels the call. */
 type CallInput = Pick<IsolateInput, 'input' | 'now' | 'random'> & {
@@ -68,24 +71,24 @@ type CallInput = Pick<IsolateInput, 'input' | 'now' | 'random'> & {
   readonly signal?: AbortSignal
 }
 
-export async function perform(
+export async function executeCall(
   env: Env,
   tenant: string,
   skill: EnabledSkill,
   plan: SkillPlan,
   input: CallInput,
-  host: HostSide,
-): Promise<Performed> {
+  host: SkillHost,
+): Promise<ExecutionResult> {
   let isGone = false
   const isolate = loadIsolate(env, tenant, skill, () => {
     isGone = true
   })
   const performed = await executeInIsolate(isolate, plan, input, host)
-  return isGone ? unseen(disabled(plan, 'while its isolate was made')) : performed
+  return isGone ? emptyResult(skillDisabled(plan, 'while its isolate was made')) : performed
 }
 
 /** The outcome of a call that did not run because its version was disabled. */
-export const disabled = ({ executor: { skill, version } }: SkillPlan, when: string): Outcome => ({
+export const skillDisabled = ({ executor: { skill, version } }: SkillPlan, when: string): Outcome => ({
   kind: 'refused',
   code: 'skill_disabled',
   detail: `version ${version} of the skill \`${skill}\` was disabled ${when}`,
@@ -95,8 +98,8 @@ export async function executeInIsolate(
   isolate: Isolate,
   { executor, limits }: SkillPlan,
   { ends, signal, ...input }: CallInput,
-  host: HostSide,
-): Promise<Performed> {
+  host: SkillHost,
+): Promise<ExecutionResult> {
   const stop = stopSignal(ends, signal)
   const { tool, capabilities: granted } = executor
   try {
@@ -110,7 +113,7 @@ export async function executeInIsolate(
   } catch (thrown) {
     return infra(thrown instanceof Error ? thrown.message : thrown)
   } finally {
-    host.shut()
+    host.close()
     stop.dispose()
   }
 }
@@ -122,15 +125,15 @@ export async function executeInIsolate(
 async function awaitFinalAnswer(
   kind: 'timeout' | 'cancelled',
   answering: Promise<unknown>,
-  host: HostSide,
-): Promise<Performed> {
-  host.shut()
+  host: SkillHost,
+): Promise<ExecutionResult> {
+  host.close()
   const grace = Promise.withResolvers<undefined>()
   const timer = setTimeout(() => grace.resolve(undefined), LIMITS.skill_farewell_ms)
   const answer = await Promise.race([answering.catch(() => undefined), grace.promise])
   clearTimeout(timer)
   const read = IsolateAnswer.safeParse(answer)
-  const nothing = unseen({ kind })
+  const nothing = emptyResult({ kind })
   if (!read.success) return nothing
   const { log, end: _, ...used } = read.data
   return { ...nothing, stderr: Buffer.from(log), used }
@@ -173,7 +176,7 @@ function loadIsolate(env: Env, tenant: string, { digest, modules }: EnabledSkill
   return env.LOADER.get(`${name}/${failed}`, code).getEntrypoint() as unknown as Isolate
 }
 
-function resultOf({ end, log, ...used }: IsolateAnswer, most: number): Performed {
+function resultOf({ end, log, ...used }: IsolateAnswer, most: number): ExecutionResult {
   const stdout = Buffer.from(end.kind === 'returned' ? end.output : '')
   const fits = stdout.byteLength <= most
   return {

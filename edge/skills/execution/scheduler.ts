@@ -9,5 +9,5 @@ import { CpuTurns } from './cpu-turns.ts'
  * skill may have. The calls in the slots run one at a time: the deadline of a call that waits for
  * the CPU runs from its claim.
  */
-export const placesOfSkills = new ConcurrencySlots(12)
-export const turnsOfSkills = new CpuTurns(1)
+export const skillSlots = new ConcurrencySlots(12)
+export const skillTurns = new CpuTurns(1)

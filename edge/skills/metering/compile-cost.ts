@@ -3,7 +3,7 @@
 // minute, and 4 MB of code exceeded its limit of machine code, which ended the whole process. The
 // cost is counted here before an engine sees the code. Pure.
 
-import { type Bytes, Malformed } from '../../../shared/bytes/wasm-binary.ts'
+import { type BinaryReader, MalformedBinary } from '../../../shared/bytes/wasm-binary.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { type Instruction, OP, VALUE_TYPES } from './instructions.ts'
 
@@ -27,7 +27,7 @@ export class CompileBudget {
   spend(values: number): void {
     this.#left -= values
     if (this.#left < 0)
-      throw new Malformed(
+      throw new MalformedBinary(
         'it would take too long to compile; use fewer locals, values or jumps in one function',
       )
   }
@@ -59,7 +59,7 @@ export class OperandStack {
   }
 
   /** Applies one instruction. Returns how many values it moves if it is a call, else 0. */
-  apply({ op, stackDelta }: Instruction, operands: () => Bytes): number {
+  apply({ op, stackDelta }: Instruction, operands: () => BinaryReader): number {
     const base = this.#frames.at(-1)?.base ?? 0
     this.#height = Math.max(base, this.#height + stackDelta)
     switch (op) {
@@ -125,7 +125,7 @@ export class OperandStack {
   #type(number: number | undefined): Arity {
     const arity = number === undefined ? undefined : this.#signatures.types[number]
     if (arity === undefined)
-      throw new Malformed('an instruction refers to a type or a function that does not exist')
+      throw new MalformedBinary('an instruction refers to a type or a function that does not exist')
     return arity
   }
 
@@ -133,13 +133,13 @@ export class OperandStack {
    * Empty, one value type, or the index of a function type. A longer encoding could hide code
    * behind it.
    */
-  #blockType(operands: Bytes): Arity {
+  #blockType(operands: BinaryReader): Arity {
     const from = operands.at
     const first = operands.u8()
     if (first === NO_TYPE) return { takes: 0, gives: 0 }
     if (VALUE_TYPES.has(first)) return { takes: 0, gives: 1 }
     if (first >= NO_TYPE && first < 0x80)
-      throw new Malformed(`a block has the type 0x${first.toString(16)}, which a skill may not use`)
+      throw new MalformedBinary(`a block has the type 0x${first.toString(16)}, which a skill may not use`)
     operands.at = from
     return this.#type(operands.u32())
   }

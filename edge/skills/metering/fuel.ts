@@ -4,7 +4,7 @@
 // enter a function that calls another, so the counter is checked there. The same input costs the
 // same on every machine, unless the stack overflows, whose depth depends on the engine.
 
-import { Bytes, Malformed, Writer } from '../../../shared/bytes/wasm-binary.ts'
+import { BinaryReader, BinaryWriter, MalformedBinary } from '../../../shared/bytes/wasm-binary.ts'
 import { type CompileBudget, OperandStack, type Signatures } from './compile-cost.ts'
 import { BULK, type Instruction, OP, readInstruction, valueType } from './instructions.ts'
 import { Splicer } from './splice.ts'
@@ -60,13 +60,17 @@ export type FunctionContext = {
    * The index of a helper function that pays for a bulk instruction by its size and then executes
    * it.
    */
-  readonly payingFor: (instruction: Instruction, operands: Bytes) => number
+  readonly payingFor: (instruction: Instruction, operands: BinaryReader) => number
 }
 
 /** An index of the original module in the metered one, where our import was inserted at `ours`. */
 export const shiftIndex = (index: number, ours: number): number => (index < ours ? index : index + 1)
 
-export function meterFunction(body: Bytes, parameters: number, context: FunctionContext): Writer {
+export function meterFunction(
+  body: BinaryReader,
+  parameters: number,
+  context: FunctionContext,
+): BinaryWriter {
   const { signatures, budget, imports } = context
   const spliced = new Splicer(body)
   const locals = countLocals(body)
@@ -99,14 +103,15 @@ export function meterFunction(body: Bytes, parameters: number, context: Function
   while (frames.length > 0) {
     const instruction = readInstruction(body)
     const { op, from, price } = instruction
-    const operands = (): Bytes => new Bytes(body.slice(0, body.at), instruction.operands)
+    const operands = (): BinaryReader => new BinaryReader(body.slice(0, body.at), instruction.operands)
     segment.cost += price + Math.ceil(stack.apply(instruction, operands) / MOVED_A_UNIT)
     calls ||= CALLS.has(op)
     switch (op) {
       case OP.block:
       case OP.loop:
       case OP.if:
-        if (frames.length >= NESTED_MAX) throw new Malformed(`blocks are nested more than ${NESTED_MAX} deep`)
+        if (frames.length >= NESTED_MAX)
+          throw new MalformedBinary(`blocks are nested more than ${NESTED_MAX} deep`)
         if (op === OP.loop) {
           const isTight = tight.next().value === true
           if (isTight) tightAt = frames.length
@@ -137,12 +142,12 @@ export function meterFunction(body: Bytes, parameters: number, context: Function
       }
     }
   }
-  if (!body.done) throw new Malformed(`a function continues after its end, at byte ${body.at}`)
+  if (!body.done) throw new MalformedBinary(`a function continues after its end, at byte ${body.at}`)
   mergeSmallSegments(segments)
   return spliced.result()
 }
 
-type Write = (out: Writer) => void
+type Write = (out: BinaryWriter) => void
 
 /**
  * The replacement of an instruction whose indices shift, or undefined. Calls that might not reach
@@ -150,7 +155,7 @@ type Write = (out: Writer) => void
  */
 function rewriteInstruction(
   instruction: Instruction,
-  read: () => Bytes,
+  read: () => BinaryReader,
   { imports, payingFor }: FunctionContext,
   jumpsTo: (depth: number) => number,
 ): Write | undefined {
@@ -187,9 +192,9 @@ function rewriteInstruction(
   return (out) => void out.u8(OP.call).u32(helper)
 }
 
-const readPair = (operands: Bytes): [number, number] => [operands.u32(), operands.u32()]
+const readPair = (operands: BinaryReader): [number, number] => [operands.u32(), operands.u32()]
 
-function rewriteJumpTable(labels: Bytes, jumpsTo: (depth: number) => number): Write {
+function rewriteJumpTable(labels: BinaryReader, jumpsTo: (depth: number) => number): Write {
   return (out) => {
     const count = labels.u32()
     out.u8(OP.br_table).u32(count)
@@ -197,13 +202,14 @@ function rewriteJumpTable(labels: Bytes, jumpsTo: (depth: number) => number): Wr
   }
 }
 
-function countLocals(body: Bytes): number {
+function countLocals(body: BinaryReader): number {
   let locals = 0
   body.times(() => {
     locals += body.u32()
     valueType(body)
   })
-  if (locals > LOCALS_MAX) throw new Malformed(`a function has ${locals} locals; the limit is ${LOCALS_MAX}`)
+  if (locals > LOCALS_MAX)
+    throw new MalformedBinary(`a function has ${locals} locals; the limit is ${LOCALS_MAX}`)
   return locals
 }
 
@@ -216,8 +222,8 @@ const isSized = ({ op, sub }: Instruction): boolean =>
  * unroll tight loops but no loops with calls, and asking for more fuel is a call. So a tight loop
  * is wrapped in a second loop, in which it asks.
  */
-function tightLoops(body: Bytes): boolean[] {
-  const code = new Bytes(body.slice(0, body.end), body.at)
+function tightLoops(body: BinaryReader): boolean[] {
+  const code = new BinaryReader(body.slice(0, body.end), body.at)
   const tight: boolean[] = []
   const open: (number | undefined)[] = [undefined]
   let known = 0 // number of open blocks whose loops are known not to be tight
@@ -253,15 +259,15 @@ function mergeSmallSegments(segments: readonly Segment[]): void {
 const NO_TYPE = 0x40
 
 /** Subtracts `cost` from the counter. */
-function pay(out: Writer, { counter }: FuelImports, cost: number): void {
+function pay(out: BinaryWriter, { counter }: FuelImports, cost: number): void {
   out.u8(OP.global_get).u32(counter).u8(OP.i64_const).s64(cost).u8(OP.i64_sub).u8(OP.global_set).u32(counter)
 }
 
-const isBelowZero = (out: Writer, { counter }: FuelImports): Writer =>
+const isBelowZero = (out: BinaryWriter, { counter }: FuelImports): BinaryWriter =>
   out.u8(OP.global_get).u32(counter).u8(OP.i64_const, 0, OP.i64_lt_s)
 
 /** Calls `more` if the counter is below zero; it throws if there is no fuel left. */
-function checkFuel(out: Writer, imports: FuelImports): Writer {
+function checkFuel(out: BinaryWriter, imports: FuelImports): BinaryWriter {
   return isBelowZero(out, imports).u8(OP.if, NO_TYPE, OP.call).u32(imports.more).u8(OP.end)
 }
 
@@ -269,7 +275,7 @@ function checkFuel(out: Writer, imports: FuelImports): Writer {
  * After the head of a tight loop: opens the inner loop, which jumps to the outer one to ask for
  * more.
  */
-function payInTightLoop(out: Writer, imports: FuelImports, cost: number, again: Uint8Array): void {
+function payInTightLoop(out: BinaryWriter, imports: FuelImports, cost: number, again: Uint8Array): void {
   checkFuel(out, imports)
   isBelowZero(out.raw(again), imports).u8(OP.br_if, 1)
   pay(out, imports, cost)
@@ -290,8 +296,8 @@ export function payingHelper(
   size: number,
   by: SizePrice,
   instruction: Uint8Array,
-): Writer {
-  const out = new Writer().u32(0).u8(OP.global_get).u32(imports.counter).u8(OP.local_get).u32(size)
+): BinaryWriter {
+  const out = new BinaryWriter().u32(0).u8(OP.global_get).u32(imports.counter).u8(OP.local_get).u32(size)
   if (by.most !== undefined)
     out.u8(OP.i32_const, 0, OP.local_get).u32(size).u8(OP.i32_const).s64(by.most).u8(OP.i32_le_u, OP.select)
   out.u8(OP.i64_extend_i32_u)

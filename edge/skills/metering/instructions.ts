@@ -3,7 +3,7 @@
 // refused: threads, garbage collection, exceptions, 64-bit memories, and those whose result depends
 // on the machine.
 
-import { type Bytes, Malformed } from '../../../shared/bytes/wasm-binary.ts'
+import { type BinaryReader, MalformedBinary } from '../../../shared/bytes/wasm-binary.ts'
 
 export const OP = {
   unreachable: 0x00,
@@ -56,13 +56,13 @@ export const VALUE_TYPES: ReadonlySet<number> = new Set([0x7f, 0x7e, 0x7d, 0x7c,
  * Reads a type of one byte. A longer encoding could make an engine see other instructions than we
  * do.
  */
-export function valueType(code: Bytes): number {
+export function valueType(code: BinaryReader): number {
   const type = code.u8()
-  if (!VALUE_TYPES.has(type)) throw new Malformed(`a skill may not use the type 0x${type.toString(16)}`)
+  if (!VALUE_TYPES.has(type)) throw new MalformedBinary(`a skill may not use the type 0x${type.toString(16)}`)
   return type
 }
 
-type SkipOperands = (code: Bytes) => void
+type SkipOperands = (code: BinaryReader) => void
 
 const nothing: SkipOperands = () => undefined
 const index: SkipOperands = (code) => void code.u32()
@@ -83,7 +83,7 @@ const memoryArgument: SkipOperands = (code) => {
   if ((code.u32() & 0x40) !== 0) code.u32()
   code.u32()
 }
-const memoryArgumentAndLane = (code: Bytes): void => {
+const memoryArgumentAndLane = (code: BinaryReader): void => {
   memoryArgument(code)
   code.skip(1)
 }
@@ -231,7 +231,7 @@ export type Instruction = {
 }
 
 /** Reads one instruction with its operands. */
-export function readInstruction(code: Bytes): Instruction {
+export function readInstruction(code: BinaryReader): Instruction {
   const from = code.at
   const op = code.u8()
   const prefixed = PREFIXED[op]
@@ -242,7 +242,7 @@ export function readInstruction(code: Bytes): Instruction {
     const name = [op, ...(prefixed === undefined ? [] : [sub])]
       .map((number) => `0x${number.toString(16)}`)
       .join(' ')
-    throw new Malformed(`a skill may not use the instruction \`${name}\`, which is at byte ${from}`)
+    throw new MalformedBinary(`a skill may not use the instruction \`${name}\`, which is at byte ${from}`)
   }
   kind.skip(code)
   return { op, sub, from, operands, stackDelta: kind.stackDelta, price: kind.price }

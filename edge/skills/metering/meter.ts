@@ -3,7 +3,7 @@
 // the host provides. Pure over untrusted bytes: an invalid module may pass if an engine refuses it
 // anyway, but no code may run unpaid.
 
-import { Bytes, Malformed, Writer } from '../../../shared/bytes/wasm-binary.ts'
+import { BinaryReader, BinaryWriter, MalformedBinary } from '../../../shared/bytes/wasm-binary.ts'
 import { failure } from '../../../shared/failures.ts'
 import type { Result } from '../../../shared/result.ts'
 import { err, ok } from '../../../shared/result.ts'
@@ -39,16 +39,16 @@ export function meter(module: Uint8Array, limits: ModuleLimits): Result<Uint8Arr
   try {
     return ok(new ModuleMetering(sectionsOf(module), limits).module())
   } catch (thrown) {
-    if (!(thrown instanceof Malformed)) throw thrown
+    if (!(thrown instanceof MalformedBinary)) throw thrown
     return err(failure('invalid_skill', `a module can’t be metered: ${thrown.message}`))
   }
 }
 
 /** A function that metering adds to the module. */
-type Helper = { readonly number: number; readonly type: readonly number[]; readonly body: Writer }
+type Helper = { readonly number: number; readonly type: readonly number[]; readonly body: BinaryWriter }
 
 class ModuleMetering {
-  readonly #sections: ReadonlyMap<number, Bytes>
+  readonly #sections: ReadonlyMap<number, BinaryReader>
   readonly #limits: ModuleLimits
   readonly #types: Arity[] = []
   /** The type index of each function, imported ones first. */
@@ -62,7 +62,7 @@ class ModuleMetering {
   readonly #tables: number[] = []
   readonly #helpers = new Map<string, Helper>()
 
-  constructor(sections: ReadonlyMap<number, Bytes>, limits: ModuleLimits) {
+  constructor(sections: ReadonlyMap<number, BinaryReader>, limits: ModuleLimits) {
     this.#sections = sections
     this.#limits = limits
   }
@@ -98,17 +98,19 @@ class ModuleMetering {
     const elements = this.#spliced(SECTION.element, (section, spliced) => this.#element(section, spliced))
     const data = this.#spliced(DATA, (section, spliced) => {
       const form = section.u32()
-      if (form > 2) throw new Malformed(`a data segment has the unknown form ${form}`)
+      if (form > 2) throw new MalformedBinary(`a data segment has the unknown form ${form}`)
       if (form === 2) section.u32()
       if (form !== 1) this.#constant(section, spliced)
       section.skip(section.u32())
     })
     const code = this.#code()
     const helpers = [...this.#helpers.values()]
-    const ourTypes = [MORE_TYPE, ...helpers.map(({ type }) => type)].map((type) => new Writer().raw(type))
-    const typeNumbers = helpers.map((_, index) => new Writer().u32(this.#types.length + 1 + index))
+    const ourTypes = [MORE_TYPE, ...helpers.map(({ type }) => type)].map((type) =>
+      new BinaryWriter().raw(type),
+    )
+    const typeNumbers = helpers.map((_, index) => new BinaryWriter().u32(this.#types.length + 1 + index))
 
-    const written: readonly (readonly [number, Writer | undefined])[] = [
+    const written: readonly (readonly [number, BinaryWriter | undefined])[] = [
       [SECTION.type, appendEntries(types, this.#types.length, ourTypes)],
       [SECTION.import, imports],
       [SECTION.function, appendEntries(declared, this.#functions.length - this.#more, typeNumbers)],
@@ -116,13 +118,16 @@ class ModuleMetering {
       [SECTION.memory, memories],
       [SECTION.global, globals],
       [SECTION.export, exports],
-      [SECTION.start, start === undefined ? undefined : new Writer().u32(shiftIndex(start, this.#more))],
+      [
+        SECTION.start,
+        start === undefined ? undefined : new BinaryWriter().u32(shiftIndex(start, this.#more)),
+      ],
       [SECTION.element, elements],
       [DATA_COUNT, this.#dataCount()],
       [SECTION.code, code],
       [DATA, data],
     ]
-    const out = new Writer().raw(HEADER)
+    const out = new BinaryWriter().raw(HEADER)
     for (const [id, section] of written) if (section !== undefined) out.u8(id).sized(section)
     return out.bytes()
   }
@@ -138,24 +143,24 @@ class ModuleMetering {
     return start
   }
 
-  #dataCount(): Writer | undefined {
+  #dataCount(): BinaryWriter | undefined {
     const section = this.#sections.get(DATA_COUNT)
-    return section && new Writer().raw(section.slice(section.at, section.end))
+    return section && new BinaryWriter().raw(section.slice(section.at, section.end))
   }
 
   /** Reads a section that stays unchanged, and returns its bytes. */
-  #read(id: number, read: (section: Bytes) => void): Bytes | undefined {
+  #read(id: number, read: (section: BinaryReader) => void): BinaryReader | undefined {
     const section = this.#sections.get(id)
     if (section === undefined) return undefined
-    const whole = new Bytes(section.slice(0, section.end), section.at)
+    const whole = new BinaryReader(section.slice(0, section.end), section.at)
     read(section)
     assertAtEnd(section, id)
     return whole
   }
 
-  #countTypes(section: Bytes): void {
+  #countTypes(section: BinaryReader): void {
     section.times(() => {
-      if (section.u8() !== FUNCTION_TYPE) throw new Malformed('a type is not a function type')
+      if (section.u8() !== FUNCTION_TYPE) throw new MalformedBinary('a type is not a function type')
       this.#types.push({
         takes: section.times(() => valueType(section)),
         gives: section.times(() => valueType(section)),
@@ -163,23 +168,23 @@ class ModuleMetering {
     })
   }
 
-  #imports(): Writer {
+  #imports(): BinaryWriter {
     const section = this.#sections.get(SECTION.import)
-    const out = new Writer()
+    const out = new BinaryWriter()
     const count = section?.times(() => this.#import(section, out)) ?? 0
     if (section !== undefined) assertAtEnd(section, SECTION.import)
-    const ours = new Writer().text(FUEL.module).text(FUEL.counter).u8(KIND.global, I64, 1)
+    const ours = new BinaryWriter().text(FUEL.module).text(FUEL.counter).u8(KIND.global, I64, 1)
     ours.text(FUEL.module).text(FUEL.more).u8(KIND.function).u32(this.#types.length)
-    return new Writer()
+    return new BinaryWriter()
       .u32(count + 2)
       .raw(out.bytes())
       .raw(ours.bytes())
   }
 
-  #import(section: Bytes, out: Writer): void {
+  #import(section: BinaryReader, out: BinaryWriter): void {
     const from = section.at
     if (readName(section) === FUEL.module)
-      throw new Malformed(`it imports from the reserved module \`${FUEL.module}\``)
+      throw new MalformedBinary(`it imports from the reserved module \`${FUEL.module}\``)
     readName(section)
     const kind = section.u8()
     out.raw(section.slice(from, section.at))
@@ -195,25 +200,25 @@ class ModuleMetering {
       valueType(section)
       section.u8()
       out.raw(section.slice(rest, section.at))
-    } else throw new Malformed(`a skill may not have an import of the kind ${kind}`)
+    } else throw new MalformedBinary(`a skill may not have an import of the kind ${kind}`)
   }
 
-  #table(section: Bytes, out: Writer): void {
+  #table(section: BinaryReader, out: BinaryWriter): void {
     const elementType = referenceType(section)
     this.#tables.push(elementType)
     writeLimits(section, out.u8(elementType), this.#limits.elements, 'elements of a table')
   }
 
-  #limited(id: number, one: (section: Bytes, out: Writer) => void): Writer | undefined {
+  #limited(id: number, one: (section: BinaryReader, out: BinaryWriter) => void): BinaryWriter | undefined {
     const section = this.#sections.get(id)
     if (section === undefined) return undefined
-    const out = new Writer()
+    const out = new BinaryWriter()
     const count = section.times(() => one(section, out))
     assertAtEnd(section, id)
-    return new Writer().u32(count).raw(out.bytes())
+    return new BinaryWriter().u32(count).raw(out.bytes())
   }
 
-  #spliced(id: number, one: (section: Bytes, spliced: Splicer) => void): Writer | undefined {
+  #spliced(id: number, one: (section: BinaryReader, spliced: Splicer) => void): BinaryWriter | undefined {
     const section = this.#sections.get(id)
     if (section === undefined) return undefined
     const spliced = new Splicer(section)
@@ -225,12 +230,12 @@ class ModuleMetering {
   /**
    * A constant expression, evaluated at instantiation. It needs no metering, because it can't loop.
    */
-  #constant(section: Bytes, spliced: Splicer): void {
+  #constant(section: BinaryReader, spliced: Splicer): void {
     for (;;) {
       const { op, from, operands } = readInstruction(section)
       if (op === OP.end) return
       if (op !== OP.global_get && op !== OP.ref_func) continue
-      const number = new Bytes(section.slice(0, section.at), operands).u32()
+      const number = new BinaryReader(section.slice(0, section.at), operands).u32()
       spliced.replace(from, section.at, (out) =>
         out.u8(op).u32(shiftIndex(number, op === OP.ref_func ? this.#more : this.#counter)),
       )
@@ -241,9 +246,9 @@ class ModuleMetering {
    * Bit 0: passive or declarative. Bit 1: has a table index, or is declarative. Bit 2: holds
    * expressions.
    */
-  #element(section: Bytes, spliced: Splicer): void {
+  #element(section: BinaryReader, spliced: Splicer): void {
     const form = section.u32()
-    if (form > 7) throw new Malformed(`an element segment has the unknown form ${form}`)
+    if (form > 7) throw new MalformedBinary(`an element segment has the unknown form ${form}`)
     const [passive, numbered, expressions] = [(form & 1) !== 0, (form & 2) !== 0, (form & 4) !== 0]
     if (!passive) {
       if (numbered) section.u32()
@@ -258,14 +263,14 @@ class ModuleMetering {
     })
   }
 
-  #code(): Writer | undefined {
+  #code(): BinaryWriter | undefined {
     const section = this.#sections.get(SECTION.code)
-    const bodies = new Writer()
+    const bodies = new BinaryWriter()
     const context = {
       signatures: { types: this.#types, functions: this.#functions },
       budget: new CompileBudget(section === undefined ? 0 : section.end - section.at),
       imports: this.#ownImports,
-      payingFor: (instruction: Instruction, operands: Bytes) => this.#helper(instruction, operands),
+      payingFor: (instruction: Instruction, operands: BinaryReader) => this.#helper(instruction, operands),
     }
     const defined = this.#functions.slice(this.#more).map((type) => this.#types[type]?.takes ?? 0)
     const count =
@@ -274,15 +279,15 @@ class ModuleMetering {
       ) ?? 0
     if (section !== undefined) assertAtEnd(section, SECTION.code)
     if (count !== defined.length)
-      throw new Malformed(`it declares ${defined.length} functions, but has code for ${count}`)
+      throw new MalformedBinary(`it declares ${defined.length} functions, but has code for ${count}`)
     if (count === 0) return undefined
-    const out = new Writer().u32(count + this.#helpers.size).raw(bodies.bytes())
+    const out = new BinaryWriter().u32(count + this.#helpers.size).raw(bodies.bytes())
     for (const { body } of this.#helpers.values()) out.sized(body)
     return out
   }
 
   /** The index of the helper for this instruction and its operands, which is added if it is new. */
-  #helper({ op, sub, from }: Instruction, operands: Bytes): number {
+  #helper({ op, sub, from }: Instruction, operands: BinaryReader): number {
     const instruction = operands.slice(from, operands.end)
     const key = instruction.join()
     const known = this.#helpers.get(key)
@@ -298,7 +303,7 @@ class ModuleMetering {
     return number
   }
 
-  #sized(op: number, sub: number, operands: Bytes): SizedInstruction {
+  #sized(op: number, sub: number, operands: BinaryReader): SizedInstruction {
     const bytes = { shift: BYTES_A_UNIT_LOG2 }
     const each = { times: ELEMENT_UNITS }
     if (op === OP.memory_grow)
@@ -319,7 +324,8 @@ class ModuleMetering {
         return { ...three, by: each }
     }
     const elementType = this.#tables[operands.u32()]
-    if (elementType === undefined) throw new Malformed('an instruction refers to a table that does not exist')
+    if (elementType === undefined)
+      throw new MalformedBinary('an instruction refers to a table that does not exist')
     return sub === BULK.table_grow
       ? {
           parameters: [elementType, I32],
@@ -341,12 +347,12 @@ type SizedInstruction = {
 
 /** A section's entries with ours appended. */
 function appendEntries(
-  before: Bytes | undefined,
+  before: BinaryReader | undefined,
   count: number,
-  added: readonly Writer[],
-): Writer | undefined {
+  added: readonly BinaryWriter[],
+): BinaryWriter | undefined {
   if (before === undefined && added.length === 0) return undefined
-  const out = new Writer().u32(count + added.length)
+  const out = new BinaryWriter().u32(count + added.length)
   if (before !== undefined) {
     before.u32()
     out.raw(before.slice(before.at, before.end))
@@ -355,8 +361,8 @@ function appendEntries(
   return out
 }
 
-function assertAtEnd(section: Bytes, id: number): void {
-  if (!section.done) throw new Malformed(`section ${id} continues after its end`)
+function assertAtEnd(section: BinaryReader, id: number): void {
+  if (!section.done) throw new MalformedBinary(`section ${id} continues after its end`)
 }
 
 /**
@@ -366,11 +372,11 @@ function assertAtEnd(section: Bytes, id: number): void {
  */
 const NAME = /^[!#-&(-[\]-_a-z|~]*$/
 
-function readName(section: Bytes): string {
+function readName(section: BinaryReader): string {
   const bytes = section.part(section.u32())
   const name = new TextDecoder().decode(bytes.slice(bytes.at, bytes.end))
   if (!NAME.test(name) || name === '__proto__')
-    throw new Malformed(
+    throw new MalformedBinary(
       `it imports or exports ${JSON.stringify(name.slice(0, 100))}, which is not a valid name for an import or export`,
     )
   return name
@@ -378,25 +384,25 @@ function readName(section: Bytes): string {
 
 const REFERENCE_TYPES: ReadonlySet<number> = new Set([0x70, 0x6f])
 
-function referenceType(code: Bytes): number {
+function referenceType(code: BinaryReader): number {
   const type = code.u8()
   if (!REFERENCE_TYPES.has(type))
-    throw new Malformed(`a skill may not use references of the type 0x${type.toString(16)}`)
+    throw new MalformedBinary(`a skill may not use references of the type 0x${type.toString(16)}`)
   return type
 }
 
 /** Reads the type of an element segment: expressions of a reference type, or function indices. */
-function elementKind(section: Bytes, expressions: boolean): void {
+function elementKind(section: BinaryReader, expressions: boolean): void {
   if (expressions) referenceType(section)
-  else if (section.u8() !== 0) throw new Malformed('an element segment does not hold functions')
+  else if (section.u8() !== 0) throw new MalformedBinary('an element segment does not hold functions')
 }
 
 /** Writes limits that always have a maximum. Refuses shared memories and 64-bit ones. */
-function writeLimits(section: Bytes, out: Writer, most: number, what: string): void {
+function writeLimits(section: BinaryReader, out: BinaryWriter, most: number, what: string): void {
   const flags = section.u8()
-  if (flags > 1) throw new Malformed('a memory or table is shared or has 64-bit addresses')
+  if (flags > 1) throw new MalformedBinary('a memory or table is shared or has 64-bit addresses')
   const least = section.u32()
   const declaredMax = flags === 1 ? section.u32() : most
-  if (least > most) throw new Malformed(`it begins with ${least} ${what}; the limit is ${most}`)
+  if (least > most) throw new MalformedBinary(`it begins with ${least} ${what}; the limit is ${most}`)
   out.u8(1).u32(least).u32(Math.min(declaredMax, most))
 }

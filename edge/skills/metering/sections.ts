@@ -1,7 +1,7 @@
 // Splits an untrusted core module into its sections, and checks their kinds, order and numbers of
 // entries. Pure.
 
-import { Bytes, Malformed } from '../../../shared/bytes/wasm-binary.ts'
+import { BinaryReader, MalformedBinary } from '../../../shared/bytes/wasm-binary.ts'
 
 export const HEADER = [0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00] as const
 export const SECTION = {
@@ -38,23 +38,23 @@ const ORDER: readonly number[] = [1, 2, 3, 4, 5, 6, 7, 8, 9, DATA_COUNT, 10, DAT
  * The sections by id, without custom ones, which don't affect execution. Throws if the module is
  * malformed.
  */
-export function sectionsOf(module: Uint8Array): Map<number, Bytes> {
-  const all = new Bytes(module)
+export function sectionsOf(module: Uint8Array): Map<number, BinaryReader> {
+  const all = new BinaryReader(module)
   if (HEADER.some((byte) => all.u8() !== byte))
-    throw new Malformed('it is not a WebAssembly core module of version 1')
-  const sections = new Map<number, Bytes>()
+    throw new MalformedBinary('it is not a WebAssembly core module of version 1')
+  const sections = new Map<number, BinaryReader>()
   let last = -1
   while (!all.done) {
     const id = all.u8()
     const section = all.part(all.u32())
     if (id === SECTION.custom) continue
     const place = ORDER.indexOf(id)
-    if (place === -1) throw new Malformed(`a skill may not have a section of the kind ${id}`)
-    if (place <= last) throw new Malformed('its sections are not in order')
+    if (place === -1) throw new MalformedBinary(`a skill may not have a section of the kind ${id}`)
+    if (place <= last) throw new MalformedBinary('its sections are not in order')
     last = place
     const most = MAX_ENTRIES.get(id) ?? Number.POSITIVE_INFINITY
-    if (new Bytes(module, section.at, section.end).u32() > most)
-      throw new Malformed(`its section ${id} has more than ${most} entries`)
+    if (new BinaryReader(module, section.at, section.end).u32() > most)
+      throw new MalformedBinary(`its section ${id} has more than ${most} entries`)
     sections.set(id, section)
   }
   return sections

@@ -8,7 +8,7 @@ import type { SkillCapability } from '../../../shared/plan/plan.ts'
 import type { Result } from '../../../shared/result.ts'
 import { err, ok } from '../../../shared/result.ts'
 import type { SkillContents, SkillWarning, UnboundManifest } from '../../../shared/wire/skills.ts'
-import { capabilitiesIn, toolNames } from '../../../shared/wire/skills.ts'
+import { declaredCapabilities, toolNames } from '../../../shared/wire/skills.ts'
 import { faultInPattern } from '../../platform/outbound-fetch.ts'
 import { covers } from '../../tools/planner.ts'
 
@@ -45,7 +45,7 @@ export function checkManifest(needs: Needs): Result<true> {
 
 const undeclared = ({ manifest, imports }: Needs): FieldError[] =>
   imports
-    .filter((name) => !capabilitiesIn(manifest).includes(name))
+    .filter((name) => !declaredCapabilities(manifest).includes(name))
     .map((name) => ({
       at: '/manifest/capabilities',
       message: `the component imports \`${name}\`, which the manifest does not declare; declare it, or build without it`,
@@ -108,7 +108,7 @@ function faultsInCapabilities({
 // ── Warnings ──
 
 const unusedCapabilities = ({ manifest, imports }: Audited): SkillWarning[] =>
-  capabilitiesIn(manifest)
+  declaredCapabilities(manifest)
     .filter((name) => !imports.includes(name))
     .map((name) => ({
       code: 'unused_capability',

@@ -2,7 +2,7 @@
 // The only file that knows the package format. It accepts the keys that the tenant lists for the
 // manifest's publisher, or the key to pin if the publisher is unknown.
 
-import { BODY, canonical, parseJson, sha256 } from '../../../shared/bytes/json.ts'
+import { BODY_BOUNDS, canonical, parseJson, sha256 } from '../../../shared/bytes/json.ts'
 import { kidOf, signedByExactly } from '../../../shared/evidence/dsse.ts'
 import { failure } from '../../../shared/failures.ts'
 import { LIMITS } from '../../../shared/limits.ts'
@@ -36,13 +36,13 @@ const refused = (why: string) => err(failure('invalid_skill', why))
 type Publishers = ReadonlyMap<string, readonly string[]>
 
 /** `pin`: a key to accept if the publisher is not on the list. */
-export function open(
+export function openPackage(
   packed: SkillPackage,
   publishers: Publishers,
   pin: string | null = null,
 ): Result<OpenedPackage> {
   const bytes = Buffer.from(packed.payload, 'base64')
-  const parsed = parseJson(bytes, { ...BODY, bytes: bytes.byteLength })
+  const parsed = parseJson(bytes, { ...BODY_BOUNDS, bytes: bytes.byteLength })
   if (!parsed.ok) return refused(`the payload is not JSON: ${parsed.error.detail}`)
   const read = readAs(SkillPayload, parsed.value)
   if (!read.ok) return err(failure('invalid_skill', 'the manifest does not fit its schema', read.error))

@@ -27,7 +27,7 @@ type PreparedSkill = {
   readonly files: readonly CodeFile[]
 }
 
-export async function prepare(
+export async function prepareSkill(
   env: Env,
   { manifest, component, contents, payload, digest, key, sig }: OpenedPackage,
 ): Promise<Result<PreparedSkill>> {

@@ -1,7 +1,7 @@
 // Derives the contract of a skill's tool from the skill's manifest. Pure; registration, trials and
 // the console's preview of permissions all use it.
 
-import { capabilitiesIn, type UnboundManifest } from '../../../shared/wire/skills.ts'
+import { declaredCapabilities, type UnboundManifest } from '../../../shared/wire/skills.ts'
 import type { ToolSpec } from '../../../shared/wire/tools.ts'
 
 /** Drops members that are undefined. */
@@ -11,7 +11,7 @@ const some = <T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], un
   }
 
 /** The tool's egress, secrets and limits are those of the whole manifest. */
-export function specOf(
+export function toolContract(
   manifest: UnboundManifest,
   digest: string,
   tool: UnboundManifest['tools'][number],
@@ -21,7 +21,7 @@ export function specOf(
   const { name, ...declared } = tool
   const { table_elements: _, ...bounds } = limits
   const granted = {
-    capabilities: capabilitiesIn(manifest),
+    capabilities: declaredCapabilities(manifest),
     ...some({ methods: http?.methods, kv, channels }),
   }
   return {

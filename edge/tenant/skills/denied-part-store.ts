@@ -6,7 +6,7 @@ import type { Result } from '../../../shared/result.ts'
 import { ok } from '../../../shared/result.ts'
 import type { DeniedPart, DeniedPartSpec, SkillPart } from '../../../shared/wire/skills.ts'
 import type { Change, Database } from '../../platform/database.ts'
-import { written } from '../../platform/visible-text.ts'
+import { escapeConfusables } from '../../platform/visible-text.ts'
 import { deniedParts } from '../tables.ts'
 import type { SkillJournal } from './journal-store.ts'
 
@@ -54,7 +54,9 @@ export class DeniedParts {
       const hit = denied.find(({ pattern }) => matches(pattern, part))
       return hit === undefined
         ? []
-        : [`it contains \`${written(`${part.name}@${part.version}`)}\`: ${written(hit.reason)}`]
+        : [
+            `it contains \`${escapeConfusables(`${part.name}@${part.version}`)}\`: ${escapeConfusables(hit.reason)}`,
+          ]
     })
   }
 }

@@ -4,7 +4,7 @@
 
 import { and, asc, count, desc, eq, gt, inArray, isNotNull, lte } from 'drizzle-orm'
 import type { JournalEntry } from '../../../shared/evidence/journal.ts'
-import { GENESIS, linkOf } from '../../../shared/evidence/journal.ts'
+import { entryHash, GENESIS } from '../../../shared/evidence/journal.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Skill, SkillChange, SkillEntry } from '../../../shared/wire/skills.ts'
 import type { Database } from '../../platform/database.ts'
@@ -28,7 +28,7 @@ export class SkillJournal {
     const last =
       this.#db.select().from(skillJournal).orderBy(desc(skillJournal.seq)).limit(1).get() ?? GENESIS
     const [seq, at, body] = [last.seq + 1, Date.now(), { ...about, ...details }]
-    const hash = linkOf({ seq, at_ms: at, kind, call: null, body, prev: last.hash })
+    const hash = entryHash({ seq, at_ms: at, kind, call: null, body, prev: last.hash })
     this.#db
       .insert(skillJournal)
       .values({ seq, at, kind, skill: null, version: null, ...about, body, hash })

@@ -20,7 +20,7 @@ import type { Env } from '../../bindings.ts'
 import { logObject } from '../../bindings.ts'
 import type { EnabledSkill } from '../../directory/enabled-skill.ts'
 import type { ListedKeys } from '../../directory/gatekeeper.ts'
-import { SKILLS } from '../../log/log-object.ts'
+import { SKILL_JOURNAL } from '../../log/log-object.ts'
 import type { Alarm } from '../../platform/alarm.ts'
 import type { Change, Database } from '../../platform/database.ts'
 import type { CodeFile } from '../../skills/execution/isolate.ts'
@@ -38,7 +38,7 @@ const RETRY_MS = 2_000
 type Signed = { readonly x: string; readonly pin: boolean }
 type ChangeReason = Omit<StateChange, 'to'>
 
-export class SkillDesk extends RpcTarget {
+export class SkillRegistry extends RpcTarget {
   readonly #skills: SkillStore
   readonly #publishers: PublisherStore
   readonly #journal: SkillJournal
@@ -183,7 +183,7 @@ export class SkillDesk extends RpcTarget {
     const about = { call: '', agent: '', tool: '', took: 0, shadow: null }
     const leaves = rows.map(({ seq, hash, kind, at }) => ({ seq, hash, state: kind, at, ...about }))
     try {
-      await logObject(this.#env, this.#tenant).append(SKILLS, leaves)
+      await logObject(this.#env, this.#tenant).append(SKILL_JOURNAL, leaves)
     } catch {
       return this.#alarm.arm(Date.now() + RETRY_MS)
     }

@@ -36,11 +36,11 @@ export type Publication = {
   readonly files: readonly CodeFile[]
 }
 /** The states that a version can move to: never back to quarantine. */
-export type Moved = Exclude<SkillState, 'quarantined'>
-export type StateChange = { readonly to: Moved; readonly by: string; readonly reason: string }
+export type TargetState = Exclude<SkillState, 'quarantined'>
+export type StateChange = { readonly to: TargetState; readonly by: string; readonly reason: string }
 
 /** Nothing leaves `revoked`. */
-function checkMove({ state }: Skill, to: Moved): Result<true> {
+function checkMove({ state }: Skill, to: TargetState): Result<true> {
   if (state === 'revoked' && to !== 'revoked')
     return err(failure('conflict', 'the version was revoked; publish another one'))
   if (to === 'disabled' && state === 'quarantined')
@@ -52,7 +52,7 @@ const MOVED = {
   enabled: 'skill.enabled',
   disabled: 'skill.disabled',
   revoked: 'skill.revoked',
-} as const satisfies Record<Moved, SkillEntry>
+} as const satisfies Record<TargetState, SkillEntry>
 
 /** The line of enabled versions: enabling an earlier version again removes those after it. */
 function inLine(enabled: readonly string[]): string[] {

@@ -4,7 +4,7 @@
 
 import { preparsePolicySet, statefulIsAuthorized } from '@cedar-policy/cedar-wasm/web'
 import { decide, type Situation } from '../../../edge/decision/decide.ts'
-import type { Loaded } from '../../../edge/directory/directory.ts'
+import type { LoadedDirectory } from '../../../edge/directory/directory.ts'
 import { directoryFrom } from '../../../edge/directory/directory.ts'
 import { checkPolicies } from '../../../edge/policy/check.ts'
 import { about, compile } from '../../../edge/policy/engine.ts'
@@ -66,7 +66,7 @@ function directoryWith(
   tenant: string,
   policies: readonly string[],
   names: readonly string[] = ['bench'],
-): Loaded {
+): LoadedDirectory {
   return directoryFrom({ markKey: Buffer.alloc(32), vaultKey: Buffer.alloc(32) }, tenant, {
     tenant,
     version: 1,
@@ -91,7 +91,7 @@ function directoryWith(
 
 const budget = { ...DEFAULT_BUDGET }
 
-function situationIn(directory: Loaded, amount: number, name = 'bench'): Situation {
+function situationIn(directory: LoadedDirectory, amount: number, name = 'bench'): Situation {
   const [agent, tool] = [directory.agents.get(name), directory.tools.get(TOOL.name)]
   if (agent === undefined || tool === undefined) throw new Error('the directory lacks what it was given')
   const run = { id: 'run_bench', session: 'bench', channel: null, device: null, budget }
@@ -108,7 +108,7 @@ function situationIn(directory: Loaded, amount: number, name = 'bench'): Situati
   }
 }
 
-function decided(directory: Loaded, amount: number, name?: string): string {
+function decided(directory: LoadedDirectory, amount: number, name?: string): string {
   const answer = decide(directory, situationIn(directory, amount, name))
   return answer.ok ? answer.value.decision.effect : answer.error.code
 }
@@ -116,7 +116,7 @@ function decided(directory: Loaded, amount: number, name?: string): string {
 /**
  * Only the engine: the slice and the context of such a decision, prepared except for the amount.
  */
-function bareEngine(directory: Loaded): (amount: number) => string {
+function bareEngine(directory: LoadedDirectory): (amount: number) => string {
   const { agent, tool } = situationIn(directory, 0)
   const matter = about(directory.policies, {
     principal: { type: 'Agent', id: agent.name },

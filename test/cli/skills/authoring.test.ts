@@ -22,7 +22,7 @@ import { newKey } from '../../../cli/skills/publisher-key.ts'
 import { ROOT } from '../../../infra/state.ts'
 import { SkillCapability } from '../../../shared/plan/plan.ts'
 import { SkillPackage, SkillPayload } from '../../../shared/wire/skills.ts'
-import type { Ran } from '../../support/countersign.ts'
+import type { CliResult } from '../../support/countersign.ts'
 import { countersign } from '../../support/countersign.ts'
 import { javaScriptSkill } from '../../support/skills/javascript-skill.ts'
 import { generatedOf } from '../../support/skills/skill.ts'
@@ -31,7 +31,7 @@ const TEMPLATES = join(ROOT, 'cli/skills/templates')
 const folder = mkdtempSync(join(tmpdir(), 'countersign-authoring-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 const env = { XDG_CONFIG_HOME: join(folder, 'config') }
-const run = (...args: readonly string[]): Promise<Ran> => countersign(args, { cwd: folder, env })
+const run = (...args: readonly string[]): Promise<CliResult> => countersign(args, { cwd: folder, env })
 const keyFile = join(folder, 'config/countersign/publishers/acme.json')
 
 function write(path: string, text: string): void {

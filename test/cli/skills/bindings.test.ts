@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
-import type { Ran } from '../../support/countersign.ts'
+import type { CliResult } from '../../support/countersign.ts'
 import { countersign } from '../../support/countersign.ts'
 import { sharedStack, sharedState } from '../../support/stack/stack.ts'
 
@@ -15,7 +15,7 @@ const folder = mkdtempSync(join(tmpdir(), 'countersign-bindings-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 const { PATH = '', HOME = '' } = process.env
 const env = { COUNTERSIGN_STATE: sharedState(), XDG_CONFIG_HOME: join(folder, 'config'), PATH, HOME }
-const run = (...args: readonly string[]): Promise<Ran> => countersign(args, { cwd: folder, env })
+const run = (...args: readonly string[]): Promise<CliResult> => countersign(args, { cwd: folder, env })
 
 const TOML = (id: string) => `format = "countersign-skill/v1"
 id = "${id}"

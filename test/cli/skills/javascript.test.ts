@@ -10,20 +10,22 @@ import { sha256 } from '../../../shared/bytes/json.ts'
 import { LIMITS, MAX_SKILL_LIMITS } from '../../../shared/limits.ts'
 import { SkillCapability } from '../../../shared/plan/plan.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
-import { Desk, granted } from '../../support/fixtures.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { javaScriptSkill } from '../../support/skills/javascript-skill.ts'
 import { Publisher } from '../../support/skills/skill.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
-const desk = new Desk('javascript', sharedStack())
+const fixtures = new Fixtures('javascript', sharedStack())
 const acme = new Publisher('javascript-acme')
-let agent: Awaited<ReturnType<Desk['agent']>>
-let maker: Awaited<ReturnType<Desk['operator']>>
+let agent: Awaited<ReturnType<Fixtures['agent']>>
+let maker: Awaited<ReturnType<Fixtures['operator']>>
 
 beforeAll(async () => {
-  maker = await desk.operator(['admin'])
-  granted(await desk.root('putPublisher', { params: { name: acme.name }, body: { keys: [acme.signer.x] } }))
-  agent = await desk.agent({ tools: ['*'], budget: { max_denied_per_run: 100 } })
+  maker = await fixtures.operator(['admin'])
+  unwrap(
+    await fixtures.root('putPublisher', { params: { name: acme.name }, body: { keys: [acme.signer.x] } }),
+  )
+  agent = await fixtures.agent({ tools: ['*'], budget: { max_denied_per_run: 100 } })
 })
 
 /** Publishes and enables a skill with this source; returns the name of its tool. */
@@ -31,19 +33,19 @@ async function tool(
   source: string,
   capabilities: readonly ('log' | 'clock' | 'random')[] = [],
 ): Promise<string> {
-  const id = desk.name()
+  const id = fixtures.name()
   const grantedCapabilities = Object.fromEntries(capabilities.map((name) => [name, true as const]))
   const code = await javaScriptSkill(source, capabilities)
-  granted(
+  unwrap(
     await maker.client('publishSkill', {
       body: acme.pack(acme.manifest(id, { capabilities: grantedCapabilities }), code),
     }),
   )
-  granted(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
+  unwrap(await fixtures.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
   return `${id}.run`
 }
 const called = async (name: string, args: Record<string, unknown> = {}): Promise<Call> =>
-  granted(await agent.client('proposeCallInNewRun', { body: { tool: name, args }, wait: 20 }))
+  unwrap(await agent.client('proposeCallInNewRun', { body: { tool: name, args }, wait: 20 }))
 const outputOf = async (name: string, args: Record<string, unknown> = {}): Promise<unknown> => {
   const { result } = await called(name, args)
   if (result?.ok !== true) throw new Error(JSON.stringify(result))

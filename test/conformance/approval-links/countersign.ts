@@ -8,7 +8,7 @@ import type { Ask, Seen, Target } from './check.ts'
 type Where = { readonly url: string; readonly operatorKey: string; readonly agentKey: string }
 type Opened = Pick<Ask, 'link'> & { readonly id: string }
 
-function desk({ url, operatorKey, agentKey }: Where) {
+function fixtures({ url, operatorKey, agentKey }: Where) {
   const [operator, agent] = [client(url, bearer(operatorKey)), client(url, bearer(agentKey))]
   /** A call that needs approval and never runs: no worker claims it, and it would do nothing. */
   async function open(seconds?: number): Promise<Opened> {
@@ -44,7 +44,7 @@ function desk({ url, operatorKey, agentKey }: Where) {
 }
 
 export function countersign(where: Where): Target {
-  const { open, look } = desk(where)
+  const { open, look } = fixtures(where)
   return {
     async open(seconds) {
       const { id, link } = await open(seconds)
@@ -59,7 +59,7 @@ if (import.meta.main) {
     COUNTERSIGN_KEY: operatorKey = '',
     COUNTERSIGN_AGENT_KEY: agentKey = '',
   } = process.env
-  const { open, look } = desk({ url, operatorKey, agentKey })
+  const { open, look } = fixtures({ url, operatorKey, agentKey })
   const [verb, text] = process.argv.slice(2)
   console.log(
     JSON.stringify(

@@ -2,17 +2,20 @@
 // pending.
 
 import { expect, test } from 'vitest'
-import { Desk, granted } from '../../support/fixtures.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
-const desk = new Desk('assurance', sharedStack())
+const fixtures = new Fixtures('assurance', sharedStack())
 
 /** Sends the form as the approval page does when its button is pressed. */
 async function press(link: string, decision: 'approve' | 'deny'): Promise<{ status: number; page: string }> {
   const nonce =
     /name="nonce" value="([^"]+)"/.exec(await (await fetch(link)).text())?.[1] ??
     expect.fail('the page has no form')
-  const headers = { origin: new URL(desk.url).origin, 'content-type': 'application/x-www-form-urlencoded' }
+  const headers = {
+    origin: new URL(fixtures.url).origin,
+    'content-type': 'application/x-www-form-urlencoded',
+  }
   const answer = await fetch(link, {
     method: 'POST',
     headers,
@@ -23,21 +26,23 @@ async function press(link: string, decision: 'approve' | 'deny'): Promise<{ stat
 
 test('where policy requires assurance `key`, an approval through a link is refused and the approval stays pending; a denial counts', async () => {
   const [agent, tool, surely] = [
-    await desk.agent(),
-    await desk.tool({ capabilities: ['network'] }),
-    desk.name(),
+    await fixtures.agent(),
+    await fixtures.tool({ capabilities: ['network'] }),
+    fixtures.name(),
   ]
   const rule = `@id("${surely}") forbid (principal, action == Action::"tool.execute/${tool}", resource) when { context.approval.granted && context.approval.assurance != "key" };`
-  await desk.withPolicies({ [surely]: rule }, async () => {
-    const { approval } = await desk.asked(agent.client, tool)
-    const other = (await desk.asked(agent.client, tool)).approval
-    const read = async (id: string) => granted(await desk.root('readApproval', { params: { id } }))
-    const { status, page } = await press(await desk.link(desk.root, approval.id), 'approve')
+  await fixtures.withPolicies({ [surely]: rule }, async () => {
+    const { approval } = await fixtures.proposeForApproval(agent.client, tool)
+    const other = (await fixtures.proposeForApproval(agent.client, tool)).approval
+    const read = async (id: string) => unwrap(await fixtures.root('readApproval', { params: { id } }))
+    const { status, page } = await press(await fixtures.link(fixtures.root, approval.id), 'approve')
     expect([status, page.includes('in the console or on the command line')]).toEqual([403, true])
     expect(await read(approval.id)).toMatchObject({ status: 'pending', answers: [] })
-    granted(await desk.root('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }))
+    unwrap(
+      await fixtures.root('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }),
+    )
     expect((await read(approval.id)).status).toBe('approved')
-    expect((await press(await desk.link(desk.root, other.id), 'deny')).status).toBe(200)
+    expect((await press(await fixtures.link(fixtures.root, other.id), 'deny')).status).toBe(200)
     expect((await read(other.id)).status).toBe('denied')
   })
 })

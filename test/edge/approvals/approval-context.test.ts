@@ -3,7 +3,7 @@
 
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import type { Answered } from '../../../edge/call/lifecycle.ts'
+import type { RecordedAnswer } from '../../../edge/call/lifecycle.ts'
 import { ROOT } from '../../../infra/state.ts'
 
 type Approvers = ReadonlyMap<string, readonly string[]>
@@ -12,8 +12,8 @@ type Context = Record<string, unknown>
 const { given, supposed } = (await import(
   /* @vite-ignore */ join(ROOT, 'edge/decision/approval-context.ts')
 )) as {
-  given: (approvers: Approvers, owners: readonly string[], answers: readonly Answered[]) => Context
-  supposed: (approvers: Approvers, owners: readonly string[], answers: readonly Answered[]) => Context[]
+  given: (approvers: Approvers, owners: readonly string[], answers: readonly RecordedAnswer[]) => Context
+  supposed: (approvers: Approvers, owners: readonly string[], answers: readonly RecordedAnswer[]) => Context[]
 }
 
 const APPROVERS: Approvers = new Map([
@@ -21,7 +21,11 @@ const APPROVERS: Approvers = new Map([
   ['bob', ['finance']],
   ['cid', ['legal']],
 ])
-const answerBy = (by: string, decision: Answered['decision'] = 'approve', channel = 'api'): Answered => ({
+const answerBy = (
+  by: string,
+  decision: RecordedAnswer['decision'] = 'approve',
+  channel = 'api',
+): RecordedAnswer => ({
   by,
   since_ms: 0,
   decision,

@@ -4,17 +4,17 @@
 import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../../shared/limits.ts'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
-import { eventually } from '../../support/worker/lone-worker.ts'
 
-const desk = new Desk('approval-links', sharedStack())
-const agent = await desk.agent()
-const sensitive = await desk.tool({ capabilities: ['network'] })
-const origin = new URL(desk.url).origin
+const fixtures = new Fixtures('approval-links', sharedStack())
+const agent = await fixtures.agent()
+const sensitive = await fixtures.tool({ capabilities: ['network'] })
+const origin = new URL(fixtures.url).origin
 
-const statusOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } })).status
-const askApproval = (tool = sensitive) => desk.asked(agent.client, tool)
+const statusOf = async (id: string) => unwrap(await fixtures.root('readApproval', { params: { id } })).status
+const askApproval = (tool = sensitive) => fixtures.proposeForApproval(agent.client, tool)
 
 /** The page's hidden nonce, as a browser would send it back. */
 async function nonceOf(link: string): Promise<string> {
@@ -59,7 +59,7 @@ const SCANNERS = [
 
 test('P01 a hundred mail scanners that open the link get the page and decide nothing', async () => {
   const { approval } = await askApproval()
-  const link = await desk.link(desk.root, approval.id)
+  const link = await fixtures.link(fixtures.root, approval.id)
   const pages = await Promise.all(
     Array.from({ length: 100 }, (_, i) =>
       fetch(link, { headers: { 'user-agent': SCANNERS[i % SCANNERS.length] ?? '' } }),
@@ -76,7 +76,7 @@ test('P01 a hundred mail scanners that open the link get the page and decide not
 
 test('P02 HEAD, OPTIONS and every kind of prefetch change nothing', async () => {
   const { approval } = await askApproval()
-  const link = await desk.link(desk.root, approval.id)
+  const link = await fixtures.link(fixtures.root, approval.id)
   const requests: RequestInit[] = [
     { method: 'HEAD' },
     { method: 'OPTIONS' },
@@ -100,14 +100,14 @@ test('P02 HEAD, OPTIONS and every kind of prefetch change nothing', async () => 
 
 test('P02 HEAD on an approval link answers like GET, without the page', async () => {
   const { approval } = await askApproval()
-  const link = await desk.link(desk.root, approval.id)
+  const link = await fixtures.link(fixtures.root, approval.id)
   const head = await fetch(link, { method: 'HEAD' })
   expect([head.status, await head.text()]).toEqual([200, ''])
 })
 
 test('P03 the approval page can’t be framed or cached and sends no referrer', async () => {
   const { approval } = await askApproval()
-  const page = await fetch(await desk.link(desk.root, approval.id))
+  const page = await fetch(await fixtures.link(fixtures.root, approval.id))
   const csp = page.headers.get('content-security-policy') ?? ''
   for (const part of [
     "default-src 'none'",
@@ -145,10 +145,10 @@ test('P03 the approval page can’t be framed or cached and sends no referrer', 
 
 test('P03 a form from another origin, or without the page’s nonce, decides nothing', async () => {
   const { approval } = await askApproval()
-  const link = await desk.link(desk.root, approval.id)
+  const link = await fixtures.link(fixtures.root, approval.id)
   const nonce = await nonceOf(link)
   const other = await askApproval()
-  const theirs = await nonceOf(await desk.link(desk.root, other.approval.id))
+  const theirs = await nonceOf(await fixtures.link(fixtures.root, other.approval.id))
   for (const [why, sent] of [
     ['another origin', { nonce, headers: { origin: 'https://evil.example' } }],
     ['an origin that only begins like ours', { nonce, headers: { origin: `${origin}.evil.example` } }],
@@ -189,7 +189,7 @@ test('P03 a form from another origin, or without the page’s nonce, decides not
 
 test('P03 `Origin: null` is accepted, because our own referrer policy makes browsers send it', async () => {
   const { approval } = await askApproval()
-  const link = await desk.link(desk.root, approval.id)
+  const link = await fixtures.link(fixtures.root, approval.id)
   expect(
     await post(link, {
       nonce: await nonceOf(link),
@@ -202,7 +202,7 @@ test('P04 of a thousand concurrent answers exactly one decides, and the others l
   timeout: 120_000,
 }, async () => {
   const call = await askApproval()
-  const link = await desk.link(desk.root, call.approval.id)
+  const link = await fixtures.link(fixtures.root, call.approval.id)
   const nonce = await nonceOf(link)
   const statuses = await Promise.all(
     Array.from({ length: 1_000 }, (_, i) =>
@@ -211,52 +211,55 @@ test('P04 of a thousand concurrent answers exactly one decides, and the others l
   )
   expect(statuses.filter((status) => status === 200)).toHaveLength(1)
   expect(statuses.filter((status) => status === 409)).toHaveLength(999)
-  const kinds = granted(await agent.client('readJournal', { params: { run: call.run } })).items.map(
+  const kinds = unwrap(await agent.client('readJournal', { params: { run: call.run } })).items.map(
     ({ kind }) => kind,
   )
   expect(kinds.filter((kind) => kind === 'approved' || kind === 'rejected')).toHaveLength(1)
-  expect(granted(await desk.root('readApproval', { params: { id: call.approval.id } })).answers).toHaveLength(
-    1,
-  )
+  expect(
+    unwrap(await fixtures.root('readApproval', { params: { id: call.approval.id } })).answers,
+  ).toHaveLength(1)
 })
 
 test('P04 a used link refuses the same answer as well as the opposite one', async () => {
   for (const first of ['approve', 'deny']) {
     const { approval } = await askApproval()
-    const link = await desk.link(desk.root, approval.id)
+    const link = await fixtures.link(fixtures.root, approval.id)
     const nonce = await nonceOf(link)
     expect(await post(link, { nonce, decision: first })).toBe(200)
     for (const decision of ['approve', 'deny']) expect(await post(link, { nonce, decision })).toBe(409)
     const page = await (await fetch(link)).text()
     expect([page.includes('<form'), page.includes('<button')]).toEqual([false, false])
     expect(await statusOf(approval.id)).toBe(first === 'approve' ? 'approved' : 'denied')
-    expect(granted(await desk.root('readApproval', { params: { id: approval.id } })).url).toBeUndefined()
+    expect(unwrap(await fixtures.root('readApproval', { params: { id: approval.id } })).url).toBeUndefined()
   }
 })
 
 test('P05 an expired link answers 410 for every method and says so', { timeout: 30_000 }, async () => {
-  const urgent = await desk.tool({ capabilities: ['network'], approval_ttl_s: 2 })
-  const call = await desk.asked(agent.client, urgent)
-  const link = await desk.link(desk.root, call.approval.id)
+  const urgent = await fixtures.tool({ capabilities: ['network'], approval_ttl_s: 2 })
+  const call = await fixtures.proposeForApproval(agent.client, urgent)
+  const link = await fixtures.link(fixtures.root, call.approval.id)
   const nonce = await nonceOf(link)
   expect(call.approval.expires_at - call.created_at_ms).toBe(2_000)
   await eventually('the clock is past the expiry', () => Date.now() > call.approval.expires_at)
   expect(await post(link, { nonce })).toBe(410) // whether or not the alarm has fired
   expect(
-    refusal(
-      await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }),
+    refusalOf(
+      await fixtures.root('answerApproval', {
+        params: { id: call.approval.id },
+        body: { decision: 'approve' },
+      }),
     ),
   ).toBe('410 approval_expired')
   await eventually(
     'the call has expired',
     async () =>
-      granted(await agent.client('readCall', { params: { run: call.run, call: call.id } })).state ===
+      unwrap(await agent.client('readCall', { params: { run: call.run, call: call.id } })).state ===
       'expired',
   )
   for (const decision of ['approve', 'deny']) expect(await post(link, { nonce, decision })).toBe(410)
   expect(
-    refusal(
-      await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'deny' } }),
+    refusalOf(
+      await fixtures.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'deny' } }),
     ),
   ).toBe('410 approval_expired')
   const page = await fetch(link)
@@ -267,7 +270,7 @@ test('P05 an expired link answers 410 for every method and says so', { timeout: 
 
 test('P06 a link with one changed character is invalid and shows nothing of the call', async () => {
   const { approval } = await askApproval()
-  const link = await desk.link(desk.root, approval.id)
+  const link = await fixtures.link(fixtures.root, approval.id)
   const start = link.lastIndexOf('/') + 1
   for (let at = start; at < link.length; at++) {
     const char = link[at] === 'A' ? 'B' : 'A'
@@ -291,8 +294,8 @@ test('P06 a link with one changed character is invalid and shows nothing of the 
 test('P07 the link of one call does not answer another call, and a denial can’t be turned into an approval', async () => {
   const [one, two] = [await askApproval(), await askApproval()]
   const [first, second] = [
-    await desk.link(desk.root, one.approval.id),
-    await desk.link(desk.root, two.approval.id),
+    await fixtures.link(fixtures.root, one.approval.id),
+    await fixtures.link(fixtures.root, two.approval.id),
   ]
   const swapped = second.replace(two.approval.id, one.approval.id)
   expect((await fetch(swapped)).status).toBe(401)
@@ -310,50 +313,50 @@ test('P07 the link of one call does not answer another call, and a denial can’
 
 test('P09 an answer counts for the operator of the link, and only while they may answer', async () => {
   const [approver, leaving, demoted] = [
-    await desk.operator(['approver']),
-    await desk.operator(['approver']),
-    await desk.operator(['approver']),
+    await fixtures.operator(['approver']),
+    await fixtures.operator(['approver']),
+    await fixtures.operator(['approver']),
   ]
   const { approval } = await askApproval()
   const links = {
-    approver: await desk.link(approver.client, approval.id),
-    leaving: await desk.link(leaving.client, approval.id),
-    demoted: await desk.link(demoted.client, approval.id),
+    approver: await fixtures.link(approver.client, approval.id),
+    leaving: await fixtures.link(leaving.client, approval.id),
+    demoted: await fixtures.link(demoted.client, approval.id),
   }
   expect(new Set(Object.values(links)).size).toBe(3)
   const nonces = { leaving: await nonceOf(links.leaving), demoted: await nonceOf(links.demoted) }
-  granted(await desk.root('deleteOperator', { params: { name: leaving.name } }))
-  granted(await desk.root('putOperator', { params: { name: demoted.name }, body: { roles: ['auditor'] } }))
+  unwrap(await fixtures.root('deleteOperator', { params: { name: leaving.name } }))
+  unwrap(await fixtures.root('putOperator', { params: { name: demoted.name }, body: { roles: ['auditor'] } }))
   expect(await post(links.leaving, { nonce: nonces.leaving })).toBe(401)
   expect(await post(links.demoted, { nonce: nonces.demoted })).toBe(403)
   expect(await statusOf(approval.id)).toBe('pending')
   expect(await post(links.approver, { nonce: await nonceOf(links.approver), reason: 'fine' })).toBe(200)
-  expect(granted(await desk.root('readApproval', { params: { id: approval.id } })).answers).toMatchObject([
+  expect(unwrap(await fixtures.root('readApproval', { params: { id: approval.id } })).answers).toMatchObject([
     { by: approver.name, decision: 'approve', channel: 'link', reason: 'fine' },
   ])
 })
 
 test('P09 an operator who may not answer gets no link and can’t answer in another way', async () => {
-  const auditor = await desk.operator(['auditor'])
+  const auditor = await fixtures.operator(['auditor'])
   const { approval } = await askApproval()
-  expect(granted(await auditor.client('readApproval', { params: { id: approval.id } }))).not.toHaveProperty(
+  expect(unwrap(await auditor.client('readApproval', { params: { id: approval.id } }))).not.toHaveProperty(
     'url',
   )
   await eventually('it is listed, without a link', async () => {
-    const listed = granted(await auditor.client('listApprovals', { query: {} })).items
+    const listed = unwrap(await auditor.client('listApprovals', { query: {} })).items
     expect(listed.filter(({ url }) => url !== undefined)).toEqual([])
     return listed.some(({ id }) => id === approval.id)
   })
   expect(
-    refusal(
+    refusalOf(
       await auditor.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }),
     ),
   ).toBe('403 forbidden')
-  const none = await desk.operator([])
-  expect(refusal(await none.client('readApproval', { params: { id: approval.id } }))).toBe('403 forbidden')
-  expect(refusal(await agent.client('readApproval', { params: { id: approval.id } }))).toBe('403 forbidden')
+  const none = await fixtures.operator([])
+  expect(refusalOf(await none.client('readApproval', { params: { id: approval.id } }))).toBe('403 forbidden')
+  expect(refusalOf(await agent.client('readApproval', { params: { id: approval.id } }))).toBe('403 forbidden')
   expect(
-    refusal(
+    refusalOf(
       await agent.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }),
     ),
   ).toBe('403 forbidden')
@@ -361,16 +364,19 @@ test('P09 an operator who may not answer gets no link and can’t answer in anot
 })
 
 test('a revoked link shows and decides nothing; the approval stays pending and other links still work', async () => {
-  const [holder, other] = [await desk.operator(['approver']), await desk.operator(['approver'])]
+  const [holder, other] = [await fixtures.operator(['approver']), await fixtures.operator(['approver'])]
   const call = await askApproval()
   const params = { id: call.approval.id }
-  const [link, theirs] = [await desk.link(holder.client, params.id), await desk.link(other.client, params.id)]
+  const [link, theirs] = [
+    await fixtures.link(holder.client, params.id),
+    await fixtures.link(other.client, params.id),
+  ]
   const nonce = await nonceOf(link)
   const revoke = (of?: string) =>
     other.client('revokeLinks', { params, query: of === undefined ? {} : { of } })
-  expect(refusal(await revoke('nobody-of-that-name'))).toBe('404 not_found')
+  expect(refusalOf(await revoke('nobody-of-that-name'))).toBe('404 not_found')
   for (let again = 0; again < 2; again++)
-    expect(granted(await revoke(holder.name))).toMatchObject({
+    expect(unwrap(await revoke(holder.name))).toMatchObject({
       status: 'pending',
       links_revoked: [holder.name],
     })
@@ -383,27 +389,27 @@ test('a revoked link shows and decides nothing; the approval stays pending and o
     text.includes('taken back'),
   ]).toEqual([410, false, false, true])
   expect([await post(link, { nonce }), (await fetch(`${link}/events`)).status]).toEqual([410, 410])
-  expect(granted(await holder.client('readApproval', { params })).url).toBeUndefined()
+  expect(unwrap(await holder.client('readApproval', { params })).url).toBeUndefined()
   expect((await fetch(theirs)).status).toBe(200)
-  expect(granted(await revoke())).toMatchObject({ status: 'pending', links_revoked: 'all' })
+  expect(unwrap(await revoke())).toMatchObject({ status: 'pending', links_revoked: 'all' })
   expect([
     (await fetch(theirs)).status,
-    await desk.root('readApproval', { params }).then((one) => granted(one).url),
+    await fixtures.root('readApproval', { params }).then((one) => unwrap(one).url),
   ]).toEqual([410, undefined])
-  expect(refusal(await (await desk.operator(['auditor'])).client('revokeLinks', { params, query: {} }))).toBe(
-    '403 forbidden',
-  )
+  expect(
+    refusalOf(await (await fixtures.operator(['auditor'])).client('revokeLinks', { params, query: {} })),
+  ).toBe('403 forbidden')
   // The operator of the link may still answer in another way, and other links still work.
-  granted(await holder.client('answerApproval', { params, body: { decision: 'approve' } }))
+  unwrap(await holder.client('answerApproval', { params, body: { decision: 'approve' } }))
   expect([(await fetch(link)).status, await statusOf(params.id)]).toEqual([410, 'approved'])
   const ended = await askApproval()
-  granted(
-    await desk.root('answerApproval', { params: { id: ended.approval.id }, body: { decision: 'deny' } }),
+  unwrap(
+    await fixtures.root('answerApproval', { params: { id: ended.approval.id }, body: { decision: 'deny' } }),
   )
-  expect(refusal(await desk.root('revokeLinks', { params: { id: ended.approval.id }, query: {} }))).toBe(
-    '409 already_ended',
-  )
-  const journal = granted(await agent.client('readJournal', { params: { run: call.run } })).items
+  expect(
+    refusalOf(await fixtures.root('revokeLinks', { params: { id: ended.approval.id }, query: {} })),
+  ).toBe('409 already_ended')
+  const journal = unwrap(await agent.client('readJournal', { params: { run: call.run } })).items
   expect(
     journal.filter(({ kind }) => kind === 'links_revoked').map(({ body }) => [body['by'], body['of']]),
   ).toEqual([
@@ -415,11 +421,11 @@ test('a revoked link shows and decides nothing; the approval stays pending and o
 test('of concurrent answers and a revocation, answers after the revocation are refused with the reason', async () => {
   for (let round = 0; round < 10; round++) {
     const { approval } = await askApproval()
-    const link = await desk.link(desk.root, approval.id)
+    const link = await fixtures.link(fixtures.root, approval.id)
     const nonce = await nonceOf(link)
     const [status, revoked] = await Promise.all([
       post(link, { nonce }),
-      desk.root('revokeLinks', { params: { id: approval.id }, query: {} }),
+      fixtures.root('revokeLinks', { params: { id: approval.id }, query: {} }),
     ])
     expect([`${status} ${revoked.ok}`, await statusOf(approval.id)]).toEqual(
       revoked.ok ? ['410 true', 'pending'] : ['200 false', 'approved'],
@@ -430,7 +436,7 @@ test('of concurrent answers and a revocation, answers after the revocation are r
 test('an answer that is being processed when its link is revoked does not count', async () => {
   const { approval } = await askApproval()
   const params = { id: approval.id }
-  const link = await desk.link(desk.root, approval.id)
+  const link = await fixtures.link(fixtures.root, approval.id)
   const form = new URLSearchParams({ nonce: await nonceOf(link), decision: 'approve' }).toString()
   const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>()
   const headers = { origin, 'content-type': 'application/x-www-form-urlencoded' }
@@ -439,7 +445,7 @@ test('an answer that is being processed when its link is revoked does not count'
   const writer = writable.getWriter()
   await writer.write(Buffer.from(form.slice(0, 10)))
   for (let i = 0; i < 20; i++) await (await fetch(link)).arrayBuffer() // by now the edge has checked the link and waits for the form
-  granted(await desk.root('revokeLinks', { params, query: {} }))
+  unwrap(await fixtures.root('revokeLinks', { params, query: {} }))
   await writer.write(Buffer.from(form.slice(10)))
   await writer.close()
   expect([(await answering).status, await statusOf(approval.id)]).toEqual([410, 'pending'])
@@ -447,11 +453,11 @@ test('an answer that is being processed when its link is revoked does not count'
 
 test('an agent never sees a link that decides', async () => {
   const call = await askApproval()
-  const link = await desk.link(desk.root, call.approval.id)
+  const link = await fixtures.link(fixtures.root, call.approval.id)
   const seen = JSON.stringify([
     call,
-    granted(await agent.client('readCall', { params: { run: call.run, call: call.id } })),
-    granted(await agent.client('readJournal', { params: { run: call.run } })),
+    unwrap(await agent.client('readCall', { params: { run: call.run, call: call.id } })),
+    unwrap(await agent.client('readJournal', { params: { run: call.run } })),
   ])
   expect(seen).not.toContain('/approve/')
   expect(seen).not.toContain(link.slice(link.lastIndexOf('.') + 1))

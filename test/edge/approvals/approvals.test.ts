@@ -5,17 +5,17 @@ import { expect, test } from 'vitest'
 import { answersOf } from '../../../edge/pages/approval-page.tsx'
 import type { Approval } from '../../../shared/wire/approvals.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
-import { eventually } from '../../support/worker/lone-worker.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const desk = new Desk('approvals', sharedStack())
-const agent = await desk.agent()
-const sensitive = await desk.tool({ capabilities: ['network'] })
-const urgent = await desk.tool({ capabilities: ['network'], approval_ttl_s: 1 })
-const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
-const approver = await desk.operator(['approver'])
+const fixtures = new Fixtures('approvals', sharedStack())
+const agent = await fixtures.agent()
+const sensitive = await fixtures.tool({ capabilities: ['network'] })
+const urgent = await fixtures.tool({ capabilities: ['network'], approval_ttl_s: 1 })
+const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
+const approver = await fixtures.operator(['approver'])
 const SAID = {
   by: 'ann',
   decision: 'deny',
@@ -26,15 +26,15 @@ const SAID = {
 } as const
 
 const read = async ({ run, id }: { run: string; id: string }): Promise<Call> =>
-  granted(await agent.client('readCall', { params: { run, call: id } }))
+  unwrap(await agent.client('readCall', { params: { run, call: id } }))
 const kindsOf = async ({ run }: { run: string }) =>
-  granted(await agent.client('readJournal', { params: { run } })).items.map(({ kind }) => kind)
+  unwrap(await agent.client('readJournal', { params: { run } })).items.map(({ kind }) => kind)
 const answer = (id: string, decision: 'approve' | 'deny', by = approver, reason = '') =>
   by.client('answerApproval', { params: { id }, body: { decision, reason } })
 
 test('an approved call runs once, and the inbox names the approver', async () => {
-  const call = await desk.asked(agent.client, sensitive)
-  expect(granted(await answer(call.approval.id, 'approve', approver, 'looks right'))).toMatchObject({
+  const call = await fixtures.proposeForApproval(agent.client, sensitive)
+  expect(unwrap(await answer(call.approval.id, 'approve', approver, 'looks right'))).toMatchObject({
     status: 'approved',
     digest: call.digest,
     call: call.id,
@@ -56,9 +56,9 @@ test('an approved call runs once, and the inbox names the approver', async () =>
 })
 
 test('V02 G09 a reason is stored without secrets and invisible characters; inbox, journal and agent get it like that', async () => {
-  const call = await desk.asked(agent.client, sensitive)
+  const call = await fixtures.proposeForApproval(agent.client, sensitive)
   const token = `ghp_${'a'.repeat(36)}`
-  const { answers } = granted(
+  const { answers } = unwrap(
     await answer(call.approval.id, 'deny', approver, `use ${token}\u202e, not \u200bthat\nplease`),
   )
   const kept = expect.stringMatching(
@@ -67,7 +67,7 @@ test('V02 G09 a reason is stored without secrets and invisible characters; inbox
   expect(answers).toMatchObject([{ reason: kept }])
   const told = await read(call)
   expect(told).toMatchObject({ state: 'rejected', result: { error: { detail: kept } } })
-  const journal = JSON.stringify(granted(await agent.client('readJournal', { params: { run: call.run } })))
+  const journal = JSON.stringify(unwrap(await agent.client('readJournal', { params: { run: call.run } })))
   for (const text of [JSON.stringify([answers, told]), journal])
     for (const raw of [token, '\u202e', '\u200b']) expect(text).not.toContain(raw)
 })
@@ -79,24 +79,24 @@ test('pages escape the invisible characters of reasons stored by older versions'
 })
 
 test('an approval with too few answers ends cancelled or expired; its card says so, and what a yes can do', async () => {
-  const name = await desk.tool({
+  const name = await fixtures.tool({
     input_schema: { type: 'object', properties: { sum: { type: 'integer' } }, required: ['sum'] },
     approval_ttl_s: 3,
   })
   const rule = `@id("two-above-ten") forbid (principal, action == Action::"tool.execute/${name}", resource) when { context.args.sum > 10 } unless { context.approval.count >= 2 };`
-  await desk.withPolicies({ 'two-above-ten': rule }, async () => {
+  await fixtures.withPolicies({ 'two-above-ten': rule }, async () => {
     const [stopped, late] = [
-      await desk.asked(agent.client, name, { sum: 11 }),
-      await desk.asked(agent.client, name, { sum: 12 }),
+      await fixtures.proposeForApproval(agent.client, name, { sum: 11 }),
+      await fixtures.proposeForApproval(agent.client, name, { sum: 12 }),
     ]
     for (const call of [stopped, late]) {
-      const pending = granted(await answer(call.approval.id, 'approve'))
+      const pending = unwrap(await answer(call.approval.id, 'approve'))
       expect(pending).toMatchObject({ status: 'pending' })
       expect(pending.prompt.on_yes).toMatch(
         /^policy requires approval\.count ≥ 2.*any other approval does not let it run$/,
       )
     }
-    const cancelled = granted(
+    const cancelled = unwrap(
       await agent.client('cancelCall', { params: { run: stopped.run, call: stopped.id } }),
     )
     expect(cancelled).toMatchObject({ state: 'cancelled', approval: { status: 'cancelled' } })
@@ -113,8 +113,8 @@ test('an approval with too few answers ends cancelled or expired; its card says 
 
 test('an approval lists its possible answers, deny first, and nobody answering counts as a denial', async () => {
   const record = async (tool: string) => {
-    const { approval } = await desk.asked(agent.client, tool)
-    return granted(await approver.client('readApproval', { params: { id: approval.id } }))
+    const { approval } = await fixtures.proposeForApproval(agent.client, tool)
+    return unwrap(await approver.client('readApproval', { params: { id: approval.id } }))
   }
   const { subject, options, expires_at, requested_at } = await record(sensitive)
   expect([subject, expires_at - requested_at]).toEqual([`tool:${sensitive}`, 900_000])
@@ -127,45 +127,48 @@ test('an approval lists its possible answers, deny first, and nobody answering c
     { decision: 'approve', scope: 'session' },
   ])
   // If policy requires an approval for each call, no standing approval is offered.
-  const each = await record(await desk.tool({ capabilities: ['secrets_read'] }))
+  const each = await record(await fixtures.tool({ capabilities: ['secrets_read'] }))
   expect(each.options.filter(({ decision }) => decision === 'approve')).toEqual([
     { decision: 'approve', scope: 'once' },
   ])
 })
 
 test('a denied call is rejected with the reason and does not run', async () => {
-  const call = await desk.asked(agent.client, sensitive)
-  granted(await answer(call.approval.id, 'deny', approver, 'not today'))
+  const call = await fixtures.proposeForApproval(agent.client, sensitive)
+  unwrap(await answer(call.approval.id, 'deny', approver, 'not today'))
   expect(await read(call)).toMatchObject({
     state: 'rejected',
     approval: { status: 'denied' },
     result: { error: { code: 'denied', detail: 'not today' } },
   })
-  expect(refusal(await peer.claim(call.id))).toMatch(/^409/)
+  expect(refusalOf(await peer.claim(call.id))).toMatch(/^409/)
 })
 
 test('a call does not run while its approval is pending', async () => {
-  const call = await desk.asked(agent.client, sensitive)
-  expect(refusal(await peer.claim(call.id))).toBe('409 not_claimable')
+  const call = await fixtures.proposeForApproval(agent.client, sensitive)
+  expect(refusalOf(await peer.claim(call.id))).toBe('409 not_claimable')
 })
 
 test('the inbox lists pending and ended approvals, newest first; pending ones with the reader’s personal link', async () => {
   const calls = [
-    await desk.asked(agent.client, sensitive),
-    await desk.asked(agent.client, sensitive),
-    await desk.asked(agent.client, sensitive),
+    await fixtures.proposeForApproval(agent.client, sensitive),
+    await fixtures.proposeForApproval(agent.client, sensitive),
+    await fixtures.proposeForApproval(agent.client, sensitive),
   ]
   const ids = calls.map(({ approval }) => approval.id)
   const listed = (status: 'pending' | 'ended' | 'all', by = approver) =>
     by
       .client('listApprovals', { query: { status } })
-      .then((list) => granted(list).items.filter(({ id }) => ids.includes(id)))
+      .then((list) => unwrap(list).items.filter(({ id }) => ids.includes(id)))
   await eventually('all three are listed', async () => (await listed('pending')).length === 3)
   expect((await listed('pending')).map(({ id }) => id)).toEqual(ids.toReversed())
-  const [mine, theirs] = [await listed('pending'), await listed('pending', await desk.operator(['approver']))]
+  const [mine, theirs] = [
+    await listed('pending'),
+    await listed('pending', await fixtures.operator(['approver'])),
+  ]
   for (const [i, { url }] of mine.entries())
     expect([typeof url, url === theirs[i]?.url]).toEqual(['string', false])
-  granted(await answer(ids[0] ?? '', 'deny'))
+  unwrap(await answer(ids[0] ?? '', 'deny'))
   await eventually('one has ended', async () => (await listed('ended')).length === 1)
   expect((await listed('ended'))[0]).toMatchObject({ id: ids[0], status: 'denied' })
   expect((await listed('ended'))[0]).not.toHaveProperty('url')
@@ -173,62 +176,64 @@ test('the inbox lists pending and ended approvals, newest first; pending ones wi
 })
 
 test('the list of approvals and the single approval have equal contents', async () => {
-  const call = await desk.asked(agent.client, sensitive, { text: 'hello' })
+  const call = await fixtures.proposeForApproval(agent.client, sensitive, { text: 'hello' })
   const item = await eventually('it is listed', async () =>
-    granted(await approver.client('listApprovals', { query: {} })).items.find(
+    unwrap(await approver.client('listApprovals', { query: {} })).items.find(
       ({ id }) => id === call.approval.id,
     ),
   )
-  expect(granted(await approver.client('readApproval', { params: { id: call.approval.id } }))).toEqual(item)
+  expect(unwrap(await approver.client('readApproval', { params: { id: call.approval.id } }))).toEqual(item)
   expect(item.prompt).toMatchObject({ agent: agent.name, tool: sensitive, tool_version: 1, risk: 'medium' })
   expect(item.prompt.policies).toContain('sensitive-needs-approval')
 })
 
 test('policy can require two approvers, and one operator does not count twice', async () => {
-  const tool = await desk.tool({ capabilities: ['network'] })
-  const two = `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource) when { context.approval.count < 2 };`
-  await desk.withPolicies({ two }, async () => {
-    const second = await desk.operator(['approver'])
-    const call = await desk.asked(agent.client, tool)
-    expect(granted(await answer(call.approval.id, 'approve')).status).toBe('pending')
-    expect(refusal(await answer(call.approval.id, 'approve'))).toBe('409 already_answered')
-    expect(refusal(await peer.claim(call.id))).toBe('409 not_claimable')
+  const tool = await fixtures.tool({ capabilities: ['network'] })
+  const two = `@id("${fixtures.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource) when { context.approval.count < 2 };`
+  await fixtures.withPolicies({ two }, async () => {
+    const second = await fixtures.operator(['approver'])
+    const call = await fixtures.proposeForApproval(agent.client, tool)
+    expect(unwrap(await answer(call.approval.id, 'approve')).status).toBe('pending')
+    expect(refusalOf(await answer(call.approval.id, 'approve'))).toBe('409 already_answered')
+    expect(refusalOf(await peer.claim(call.id))).toBe('409 not_claimable')
     expect((await read(call)).state).toBe('awaiting_approval')
-    expect(granted(await answer(call.approval.id, 'approve', second)).status).toBe('approved')
+    expect(unwrap(await answer(call.approval.id, 'approve', second)).status).toBe('approved')
     expect((await peer.claim(call.id)).ok).toBe(true)
   })
 })
 
 test('policy can require a role, and the approval of another role is not enough', async () => {
-  const tool = await desk.tool({ capabilities: ['network'] })
-  const role = `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource) unless { context.approval.roles.contains("security") };`
-  await desk.withPolicies({ role }, async () => {
-    const security = await desk.operator(['approver', 'security'])
-    const call = await desk.asked(agent.client, tool)
-    expect(granted(await answer(call.approval.id, 'approve')).status).toBe('pending')
-    expect(granted(await answer(call.approval.id, 'approve', security)).status).toBe('approved')
+  const tool = await fixtures.tool({ capabilities: ['network'] })
+  const role = `@id("${fixtures.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource) unless { context.approval.roles.contains("security") };`
+  await fixtures.withPolicies({ role }, async () => {
+    const security = await fixtures.operator(['approver', 'security'])
+    const call = await fixtures.proposeForApproval(agent.client, tool)
+    expect(unwrap(await answer(call.approval.id, 'approve')).status).toBe('pending')
+    expect(unwrap(await answer(call.approval.id, 'approve', security)).status).toBe('approved')
   })
 })
 
 test('P09 the approval of an operator who was removed does not count when the call is claimed', async () => {
-  const tool = await desk.tool({ capabilities: ['network'] })
-  const two = `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource) unless { context.approval.roles.contains("security") };`
-  await desk.withPolicies({ two }, async () => {
-    const security = await desk.operator(['approver', 'security'])
-    const call = await desk.asked(agent.client, tool)
-    granted(await answer(call.approval.id, 'approve', security))
-    granted(await desk.root('deleteOperator', { params: { name: security.name } }))
-    expect(refusal(await peer.claim(call.id))).toBe('409 not_claimable')
+  const tool = await fixtures.tool({ capabilities: ['network'] })
+  const two = `@id("${fixtures.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource) unless { context.approval.roles.contains("security") };`
+  await fixtures.withPolicies({ two }, async () => {
+    const security = await fixtures.operator(['approver', 'security'])
+    const call = await fixtures.proposeForApproval(agent.client, tool)
+    unwrap(await answer(call.approval.id, 'approve', security))
+    unwrap(await fixtures.root('deleteOperator', { params: { name: security.name } }))
+    expect(refusalOf(await peer.claim(call.id))).toBe('409 not_claimable')
   })
 })
 
 test('P11 of approval, denial, cancellation and expiry at the same moment one wins, and all records agree', {
   timeout: 60_000,
 }, async () => {
-  const others = [approver, await desk.operator(['approver']), await desk.operator(['approver'])]
+  const others = [approver, await fixtures.operator(['approver']), await fixtures.operator(['approver'])]
   const seen = new Set<string>()
   for (let round = 0; round < 4; round++) {
-    const calls = await Promise.all(Array.from({ length: 20 }, () => desk.asked(agent.client, urgent)))
+    const calls = await Promise.all(
+      Array.from({ length: 20 }, () => fixtures.proposeForApproval(agent.client, urgent)),
+    )
     const last = Math.max(...calls.map(({ approval }) => approval.expires_at))
     // Three rounds race each other; in the last one the expiry takes part too.
     if (round === 3) await eventually('the expiry is near', () => Date.now() >= last - 15)
@@ -253,7 +258,7 @@ test('P11 of approval, denial, cancellation and expiry at the same moment one wi
         return now.ended_at_ms === undefined ? undefined : now
       })
       const kinds = await kindsOf(call)
-      const approval = granted(await approver.client('readApproval', { params: { id: call.approval.id } }))
+      const approval = unwrap(await approver.client('readApproval', { params: { id: call.approval.id } }))
       const told = `${kinds.join(' ')} → ${ended.state}, ${approval.status}`
       seen.add(told)
       expect([
@@ -263,7 +268,7 @@ test('P11 of approval, denial, cancellation and expiry at the same moment one wi
         'approval_requested expired → expired, expired',
       ]).toContain(told)
       expect(ended.attestation?.executor).toBe('edge')
-      expect(refusal(await answer(call.approval.id, 'approve'))).toMatch(
+      expect(refusalOf(await answer(call.approval.id, 'approve'))).toMatch(
         /^4(09 already_answered|10 approval_(expired|cancelled))$/,
       )
     }
@@ -272,12 +277,14 @@ test('P11 of approval, denial, cancellation and expiry at the same moment one wi
 })
 
 test('P12 forty approvals of one agent in forty runs are answered separately', async () => {
-  const flood = await desk.agent()
-  const calls = await Promise.all(Array.from({ length: 40 }, () => desk.asked(flood.client, sensitive)))
+  const flood = await fixtures.agent()
+  const calls = await Promise.all(
+    Array.from({ length: 40 }, () => fixtures.proposeForApproval(flood.client, sensitive)),
+  )
   const [first, ...rest] = calls
-  granted(await answer(first?.approval.id ?? '', 'approve'))
+  unwrap(await answer(first?.approval.id ?? '', 'approve'))
   for (const call of rest)
-    expect(granted(await flood.client('readCall', { params: { run: call.run, call: call.id } })).state).toBe(
+    expect(unwrap(await flood.client('readCall', { params: { run: call.run, call: call.id } })).state).toBe(
       'awaiting_approval',
     )
   await Promise.all(rest.map((call) => answer(call.approval.id, 'deny')))
@@ -290,11 +297,11 @@ test.each([
   ['an approver named in the body', { decision: 'approve', by: 'root' }],
   ['a reason beyond the limit', { decision: 'approve', reason: 'x'.repeat(1_001) }],
 ])('an invalid answer is refused: %s', async (_name, body) => {
-  const call = await desk.asked(agent.client, sensitive)
+  const call = await fixtures.proposeForApproval(agent.client, sensitive)
   const answered = await approver.client('answerApproval', {
     params: { id: call.approval.id },
     body: body as { decision: 'approve' },
   }) // invalid on purpose
-  expect(refusal(answered)).toBe('400 invalid_request')
+  expect(refusalOf(answered)).toBe('400 invalid_request')
   expect((await read(call)).state).toBe('awaiting_approval')
 })

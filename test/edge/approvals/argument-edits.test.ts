@@ -6,15 +6,15 @@ import { expect, test } from 'vitest'
 import { digestOf } from '../../../shared/bytes/json.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
 import { ConsoleSession } from '../../support/browser/console-session.ts'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
-import { eventually } from '../../support/worker/lone-worker.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const desk = new Desk('edits', sharedStack())
-const agent = await desk.agent()
-const [ann, bob] = [await desk.operator(['approver']), await desk.operator(['approver'])]
-const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const fixtures = new Fixtures('edits', sharedStack())
+const agent = await fixtures.agent()
+const [ann, bob] = [await fixtures.operator(['approver']), await fixtures.operator(['approver'])]
+const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
 const SCHEMA = {
   type: 'object',
   properties: {
@@ -27,7 +27,7 @@ const SCHEMA = {
   },
   additionalProperties: false,
 }
-const tool = await desk.tool({
+const tool = await fixtures.tool({
   capabilities: ['process_exec'],
   input_schema: SCHEMA,
   spends: { arg: 'amount' },
@@ -43,10 +43,11 @@ const ARGS = {
   hosts: ['a.example.com:443'],
   password: 'hunter2-hunter2',
 }
-const ask = (args: Record<string, unknown> = ARGS, name = tool) => desk.asked(agent.client, name, args)
+const ask = (args: Record<string, unknown> = ARGS, name = tool) =>
+  fixtures.proposeForApproval(agent.client, name, args)
 const idOf = ({ approval }: PendingCall) => ({ id: approval.id })
 const startFrom = async (call: PendingCall) =>
-  granted(await ann.client('readArguments', { params: idOf(call) })).arguments
+  unwrap(await ann.client('readArguments', { params: idOf(call) })).arguments
 const yes = (
   call: PendingCall,
   args: Record<string, unknown>,
@@ -55,14 +56,14 @@ const yes = (
 ) =>
   by.client('answerApproval', { params: idOf(call), body: { decision: 'approve', arguments: args, ...more } })
 const read = async ({ run, id }: Call) =>
-  granted(await agent.client('readCall', { params: { run, call: id } }))
+  unwrap(await agent.client('readCall', { params: { run, call: id } }))
 const approvalOf = async (call: PendingCall) =>
-  granted(await ann.client('readApproval', { params: idOf(call) }))
+  unwrap(await ann.client('readApproval', { params: idOf(call) }))
 
 test('a call approved with fewer arguments runs with these, its attestation has them, and its agent sees the change', async () => {
   const call = await ask()
   const narrowed = { ...(await startFrom(call)), words: ['rm', 'one'], amount: 5 }
-  const preview = granted(
+  const preview = unwrap(
     await ann.client('previewAnswer', { params: idOf(call), body: { arguments: narrowed } }),
   )
   expect(preview).toMatchObject({ digest: call.digest, effect: 'allow', more: 0 })
@@ -72,7 +73,7 @@ test('a call approved with fewer arguments runs with these, its attestation has 
     { at: '/amount', from: '10', to: '5' },
   ])
   expect((await approvalOf(call)).digest).toBe(call.digest) // the preview changed nothing
-  const approved = granted(
+  const approved = unwrap(
     await yes(call, narrowed, { digest: call.digest, becomes: preview.becomes, reason: 'one is enough' }),
   )
   expect(approved).toMatchObject({
@@ -84,23 +85,23 @@ test('a call approved with fewer arguments runs with these, its attestation has 
     { by: ann.name, channel: 'api', from: call.digest, changes: preview.changes },
   ])
   // The worker gets the approved arguments, with the hidden value, and signs them.
-  const claim = granted(await peer.claim(call.id))
+  const claim = unwrap(await peer.claim(call.id))
   const meant = { ...ARGS, words: ['rm', 'one'], amount: 5 }
   expect([claim.args, claim.plan.executor.argv, claim.facts_digest]).toEqual([
     meant,
     ['echo', 'rm', 'one'],
     preview.becomes,
   ])
-  granted(await peer.settle(claim))
+  unwrap(await peer.settle(claim))
   const told = await read(call)
   expect(told).toMatchObject({
     state: 'succeeded',
     digest: preview.becomes,
     edited: { arguments: meant, from: call.digest },
   })
-  const bundle = granted(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
+  const bundle = unwrap(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
   expect([bundle.call.arguments, digestOf(bundle.call)]).toEqual([meant, preview.becomes])
-  const journal = granted(await agent.client('readJournal', { params: { run: call.run } })).items
+  const journal = unwrap(await agent.client('readJournal', { params: { run: call.run } })).items
   expect(journal.map(({ kind }) => kind)).toEqual(['approval_requested', 'edited', 'claimed', 'succeeded'])
   expect(journal[1]?.body).toMatchObject({
     by: ann.name,
@@ -112,11 +113,11 @@ test('a call approved with fewer arguments runs with these, its attestation has 
 })
 
 test('a repeated proposal returns the changed call if it has the arguments that the agent sent first', async () => {
-  const headers = { 'idempotency-key': desk.name() }
+  const headers = { 'idempotency-key': fixtures.name() }
   const body = { tool, args: ARGS }
-  const call = granted(await agent.client('proposeCallInNewRun', { body, headers })) as PendingCall // it asks for an approval
-  granted(await yes(call, { ...(await startFrom(call)), amount: 1 }))
-  expect(granted(await agent.client('proposeCallInNewRun', { body, headers }))).toMatchObject({
+  const call = unwrap(await agent.client('proposeCallInNewRun', { body, headers })) as PendingCall // it asks for an approval
+  unwrap(await yes(call, { ...(await startFrom(call)), amount: 1 }))
+  expect(unwrap(await agent.client('proposeCallInNewRun', { body, headers }))).toMatchObject({
     id: call.id,
     edited: { from: call.digest },
   })
@@ -124,7 +125,7 @@ test('a repeated proposal returns the changed call if it has the arguments that 
     body: { tool, args: { ...ARGS, amount: 1 } },
     headers,
   })
-  expect(refusal(other)).toBe('409 idempotency_key_reused')
+  expect(refusalOf(other)).toBe('409 idempotency_key_reused')
 })
 
 test.each([
@@ -145,21 +146,21 @@ test.each([
   const before = await approvalOf(call)
   const changed = { ...(await startFrom(call)), ...change }
   expect(
-    refusal(await ann.client('previewAnswer', { params: idOf(call), body: { arguments: changed } })),
+    refusalOf(await ann.client('previewAnswer', { params: idOf(call), body: { arguments: changed } })),
   ).toBe(code)
-  expect(refusal(await yes(call, changed))).toBe(code)
+  expect(refusalOf(await yes(call, changed))).toBe(code)
   expect(await approvalOf(call)).toEqual(before)
-  granted(await ann.client('answerApproval', { params: idOf(call), body: { decision: 'deny' } }))
+  unwrap(await ann.client('answerApproval', { params: idOf(call), body: { decision: 'deny' } }))
 })
 
 // ── Edits that reach further at the same cost ──
 
-const shell = await desk.tool({
+const shell = await fixtures.tool({
   capabilities: ['process_exec'],
   input_schema: { type: 'object' },
   executor: { argv: ['{command}', '{...args}'] },
 })
-const write = await desk.tool({
+const write = await fixtures.tool({
   capabilities: ['filesystem_write'],
   input_schema: { type: 'object', properties: { bytes: { type: 'integer', minimum: 0 } } },
   spends: { arg: 'bytes' },
@@ -188,11 +189,11 @@ test.each([
 ])('B1 an edit to %s reaches further and is refused, whoever makes it', async (_what, args, change, why) => {
   const call = await ask(args, shell)
   const looked = await ann.client('previewAnswer', { params: idOf(call), body: { arguments: change } })
-  expect([refusal(looked), JSON.stringify(looked)]).toEqual([
+  expect([refusalOf(looked), JSON.stringify(looked)]).toEqual([
     '422 edit_too_wide',
     expect.stringContaining(why),
   ])
-  expect(refusal(await yes(call, change))).toBe('422 edit_too_wide')
+  expect(refusalOf(await yes(call, change))).toBe('422 edit_too_wide')
   expect(await approvalOf(call)).toMatchObject({ status: 'pending', digest: call.digest })
 })
 
@@ -230,7 +231,7 @@ test.each([
   ['an additional argument', write, { path: 'notes' }, { path: 'notes', mode: 'append' }],
 ])('B1 an edit through a link can’t add anything: %s', async (_what, name, args, change) => {
   const call = await ask(args, name)
-  const link = await desk.link(bob.client, call.approval.id)
+  const link = await fixtures.link(bob.client, call.approval.id)
   const fields = { arguments: JSON.stringify(change) }
   expect(await byLink(link, { ...fields, step: 'change' })).toEqual([
     422,
@@ -245,7 +246,7 @@ test.each([
 
 test('B1 an edit through a link can remove arguments and lower the amount', async () => {
   const call = await ask({ path: 'notes', text: 'hello', tags: ['a', { b: 1, c: 2 }, 'd'], bytes: 10 }, write)
-  const link = await desk.link(bob.client, call.approval.id)
+  const link = await fixtures.link(bob.client, call.approval.id)
   const text = JSON.stringify({ path: 'notes', tags: [{ c: 2 }], bytes: 5 })
   const [status, page] = await byLink(link, { arguments: text, step: 'change' })
   expect([status, page]).toEqual([200, expect.stringContaining('<span class="tag high">high risk</span>')])
@@ -268,14 +269,14 @@ test('B1 an edit through a link can remove arguments and lower the amount', asyn
 test('B5 the review of a change shows the change and the changed call in full, behind a link and in the console', async () => {
   const long = (middle: string) => `${'A'.repeat(1_500)}${middle}${'B'.repeat(1_500)}`
   const call = await ask({ path: 'notes', text: long('BEFORE'), tags: [long('KEPT')] }, write)
-  const link = await desk.link(bob.client, call.approval.id)
+  const link = await fixtures.link(bob.client, call.approval.id)
   const out = { path: 'notes', tags: [long('KEPT')] }
   const [status, page] = await byLink(link, { step: 'change', arguments: JSON.stringify(out) })
   expect([status, page]).toEqual([
     200,
     expect.stringMatching(/The changes in full[\s\S]*BEFORE[\s\S]*The arguments in full[\s\S]*KEPT/),
   ])
-  const signedIn = await ConsoleSession.open(desk.url, bob.key)
+  const signedIn = await ConsoleSession.open(fixtures.url, bob.key)
   const path = `/console/approvals/${call.approval.id}`
   const fields = {
     ...(await signedIn.fields(path)),
@@ -285,7 +286,7 @@ test('B5 the review of a change shows the change and the changed call in full, b
   const shown = await (await signedIn.post(path, fields)).text()
   expect(shown).toMatch(/The changes in full[\s\S]*BEFORE[\s\S]*AFTER[\s\S]*The arguments in full[\s\S]*KEPT/)
   const little = await ask({ path: 'notes', text: 'hello' }, write)
-  const [, brief] = await byLink(await desk.link(bob.client, little.approval.id), {
+  const [, brief] = await byLink(await fixtures.link(bob.client, little.approval.id), {
     step: 'change',
     arguments: '{"path":"notes"}',
   })
@@ -294,9 +295,9 @@ test('B5 the review of a change shows the change and the changed call in full, b
 
 test('B10 approving beside an edited text does not approve the original call but leads to the review', async () => {
   const call = await ask({ command: 'echo', args: ['one', 'two'] }, shell)
-  const link = await desk.link(bob.client, call.approval.id)
+  const link = await fixtures.link(bob.client, call.approval.id)
   const less = { arguments: '{"command":"echo","args":["one"]}' }
-  const console_ = await ConsoleSession.open(desk.url, bob.key)
+  const console_ = await ConsoleSession.open(fixtures.url, bob.key)
   const path = `/console/approvals/${call.approval.id}`
   const token = await console_.fields(path)
   const byConsole = async (fields: Record<string, string>): Promise<[number, string]> => {
@@ -322,13 +323,13 @@ test('B10 approving beside an edited text does not approve the original call but
   expect(await approvalOf(call)).toMatchObject({ status: 'approved', digest: call.digest })
   const other = await ask({ command: 'echo', args: ['one', 'two'] }, shell)
   expect(
-    (await byLink(await desk.link(bob.client, other.approval.id), { ...less, decision: 'deny' }))[0],
+    (await byLink(await fixtures.link(bob.client, other.approval.id), { ...less, decision: 'deny' }))[0],
   ).toBe(200)
   expect((await approvalOf(other)).status).toBe('denied')
 })
 
 test('policy decides on the changed call: it can deny it or require a second approver, and earlier answers don’t count', async () => {
-  const name = await desk.tool({
+  const name = await fixtures.tool({
     input_schema: SCHEMA,
     spends: { arg: 'amount' },
     executor: { argv: ['echo', '{...words}'] },
@@ -340,15 +341,15 @@ test('policy decides on the changed call: it can deny it or require a second app
     odd: rule('not-seven', 'context.args.amount == 7'),
     two: rule('two', 'context.args.amount > 5 && context.approval.count < 2'),
   }
-  await desk.withPolicies(policies, async () => {
+  await fixtures.withPolicies(policies, async () => {
     const call = await ask({ words: ['pay'], amount: 10 }, name)
-    const link = await desk.link(bob.client, call.approval.id)
+    const link = await fixtures.link(bob.client, call.approval.id)
     expect(
-      granted(await bob.client('answerApproval', { params: idOf(call), body: { decision: 'approve' } }))
+      unwrap(await bob.client('answerApproval', { params: idOf(call), body: { decision: 'approve' } }))
         .status,
     ).toBe('pending')
-    expect(refusal(await yes(call, { words: ['pay'], amount: 7 }))).toBe('403 denied')
-    const edited = granted(await yes(call, { words: ['pay'], amount: 8 }))
+    expect(refusalOf(await yes(call, { words: ['pay'], amount: 7 }))).toBe('403 denied')
+    const edited = unwrap(await yes(call, { words: ['pay'], amount: 8 }))
     expect(edited).toMatchObject({
       status: 'pending',
       answers: [{ by: ann.name }],
@@ -363,47 +364,47 @@ test('policy decides on the changed call: it can deny it or require a second app
     ])
     const answer = (body: Record<string, unknown>) =>
       bob.client('answerApproval', { params: idOf(call), body: { decision: 'approve', ...body } })
-    expect(refusal(await answer({}))).toBe('409 outdated')
-    expect(refusal(await answer({ digest: call.digest }))).toBe('409 outdated')
+    expect(refusalOf(await answer({}))).toBe('409 outdated')
+    expect(refusalOf(await answer({ digest: call.digest }))).toBe('409 outdated')
     expect(
-      refusal(
+      refusalOf(
         await ann.client('answerApproval', {
           params: idOf(call),
           body: { decision: 'approve', digest: edited.digest },
         }),
       ),
     ).toBe('409 already_answered')
-    expect(granted(await answer({ digest: edited.digest }))).toMatchObject({
+    expect(unwrap(await answer({ digest: edited.digest }))).toMatchObject({
       status: 'approved',
       answers: [{ by: ann.name }, { by: bob.name }],
     })
-    expect(granted(await peer.claim(call.id)).args).toEqual({ words: ['pay'], amount: 8 })
+    expect(unwrap(await peer.claim(call.id)).args).toEqual({ words: ['pay'], amount: 8 })
     // Below the amount for which policy requires two approvers, one is enough.
     const small = await ask({ words: ['pay'], amount: 10 }, name)
-    expect(granted(await yes(small, { words: ['pay'], amount: 5 })).status).toBe('approved')
+    expect(unwrap(await yes(small, { words: ['pay'], amount: 5 })).status).toBe('approved')
   })
 })
 
 test('an edited call leaves its group of identical approvals, and both are listed with the right count', async () => {
-  const name = await desk.tool({
+  const name = await fixtures.tool({
     input_schema: SCHEMA,
     executor: { argv: ['echo', '{...words}'] },
     capabilities: ['process_exec'],
   })
   const two = `@id("pair-${name}") forbid (principal, action == Action::"tool.execute/${name}", resource) when { context.approval.count < 2 };`
-  await desk.withPolicies({ two }, async () => {
+  await fixtures.withPolicies({ two }, async () => {
     const calls = [
       await ask({ words: ['a', 'b'] }, name),
       await ask({ words: ['a', 'b'] }, name),
       await ask({ words: ['a', 'b'] }, name),
     ]
     const listed = async () =>
-      granted(await ann.client('listApprovals', { query: { alike: 'once' } }))
+      unwrap(await ann.client('listApprovals', { query: { alike: 'once' } }))
         .items.filter(({ call }) => calls.some(({ id }) => id === call))
         .map(({ alike, edits }) => `${alike} ${edits === undefined ? 'as asked' : 'changed'}`)
         .sort()
     await eventually('all three are one', async () => (await listed()).join() === '3 as asked')
-    if (calls[0] !== undefined) granted(await yes(calls[0], { words: ['a'] }))
+    if (calls[0] !== undefined) unwrap(await yes(calls[0], { words: ['a'] }))
     await eventually(
       'one asks something else',
       async () => (await listed()).join() === '1 changed,2 as asked',
@@ -416,21 +417,21 @@ test('an edit can keep, move or replace a hidden value', async () => {
   const kept = await ask(secret)
   const shown = await startFrom(kept)
   expect(JSON.stringify(shown)).not.toMatch(/hunter2|abcdefghijklmnop/)
-  granted(await yes(kept, { ...shown, note: 'kept' }))
-  expect(granted(await peer.claim(kept.id)).args).toEqual({ ...secret, note: 'kept' })
+  unwrap(await yes(kept, { ...shown, note: 'kept' }))
+  expect(unwrap(await peer.claim(kept.id)).args).toEqual({ ...secret, note: 'kept' })
   // A literal text that looks like a mark stays a literal text.
   const marker = String(shown['password'])
   const literal = await ask({ words: [marker], note: marker, password: secret.password })
-  granted(await yes(literal, { ...(await startFrom(literal)), words: [marker, 'more'] }))
-  expect(granted(await peer.claim(literal.id)).args).toEqual({
+  unwrap(await yes(literal, { ...(await startFrom(literal)), words: [marker, 'more'] }))
+  expect(unwrap(await peer.claim(literal.id)).args).toEqual({
     words: [marker, 'more'],
     note: marker,
     password: secret.password,
   })
   const replaced = await ask(secret)
   const { password } = await startFrom(replaced)
-  granted(await yes(replaced, { words: ['b', password], password: 'another' }))
-  expect(granted(await peer.claim(replaced.id)).args).toEqual({
+  unwrap(await yes(replaced, { words: ['b', password], password: 'another' }))
+  expect(unwrap(await peer.claim(replaced.id)).args).toEqual({
     words: ['b', 'hunter2-hunter2'],
     password: 'another',
   })
@@ -438,30 +439,30 @@ test('an edit can keep, move or replace a hidden value', async () => {
 
 test('an operator who may not answer can’t edit; an edit goes only with an approval of this one call', async () => {
   const call = await ask()
-  const auditor = await desk.operator(['auditor'])
-  expect(refusal(await yes(call, { words: [] }, {}, auditor))).toBe('403 forbidden')
+  const auditor = await fixtures.operator(['auditor'])
+  expect(refusalOf(await yes(call, { words: [] }, {}, auditor))).toBe('403 forbidden')
   expect(
-    refusal(await auditor.client('previewAnswer', { params: idOf(call), body: { arguments: {} } })),
+    refusalOf(await auditor.client('previewAnswer', { params: idOf(call), body: { arguments: {} } })),
   ).toBe('403 forbidden')
-  expect(refusal(await yes(call, { words: [] }, { decision: 'deny' }))).toBe('400 invalid_request')
-  expect(refusal(await yes(call, { words: [] }, { scope: 'session' }))).toBe('400 invalid_request')
+  expect(refusalOf(await yes(call, { words: [] }, { decision: 'deny' }))).toBe('400 invalid_request')
+  expect(refusalOf(await yes(call, { words: [] }, { scope: 'session' }))).toBe('400 invalid_request')
   const narrowed = { ...(await startFrom(call)), words: ['a'] }
-  expect(refusal(await yes(call, narrowed, { becomes: 'f'.repeat(64) }))).toBe('409 outdated')
-  expect(refusal(await yes(call, narrowed, { digest: 'f'.repeat(64) }))).toBe('409 outdated')
+  expect(refusalOf(await yes(call, narrowed, { becomes: 'f'.repeat(64) }))).toBe('409 outdated')
+  expect(refusalOf(await yes(call, narrowed, { digest: 'f'.repeat(64) }))).toBe('409 outdated')
   expect((await approvalOf(call)).edits).toBeUndefined()
 })
 
 test('P08 the arguments of a call can’t be edited once its tool has changed', async () => {
-  const name = await desk.tool({ capabilities: ['process_exec'], input_schema: SCHEMA })
+  const name = await fixtures.tool({ capabilities: ['process_exec'], input_schema: SCHEMA })
   const call = await ask({ words: ['a'] }, name)
-  await desk.tool({ capabilities: ['process_exec'], input_schema: SCHEMA, description: 'another' }, name)
-  expect(refusal(await yes(call, { words: [] }))).toBe('409 conflict')
+  await fixtures.tool({ capabilities: ['process_exec'], input_schema: SCHEMA, description: 'another' }, name)
+  expect(refusalOf(await yes(call, { words: [] }))).toBe('409 conflict')
 })
 
 test('P11 of an edit, two answers, a cancellation and the expiry at the same moment one wins, and only its call runs', {
   timeout: 90_000,
 }, async () => {
-  const urgent = await desk.tool({
+  const urgent = await fixtures.tool({
     capabilities: ['process_exec'],
     input_schema: SCHEMA,
     approval_ttl_s: 1,
@@ -498,7 +499,7 @@ test('P11 of an edit, two answers, a cancellation and the expiry at the same mom
         const one = await read(call)
         return one.state === 'awaiting_approval' ? undefined : one
       })
-      const kinds = granted(await agent.client('readJournal', { params: { run: call.run } })).items.map(
+      const kinds = unwrap(await agent.client('readJournal', { params: { run: call.run } })).items.map(
         ({ kind }) => kind,
       )
       const told = kinds.slice(1, 2).join()

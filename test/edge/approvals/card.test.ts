@@ -1,9 +1,9 @@
 // A card shows the whole call, nothing that looks like something else, and no secrets.
 
 import { expect, test } from 'vitest'
-import { askRecord, needsUnfolding, unfolded } from '../../../edge/approvals/card.ts'
-import { cut } from '../../../edge/platform/visible-text.ts'
-import { marker, Redaction } from '../../../edge/secrets/redaction.ts'
+import { askRecord, fullTexts, isCardShortened } from '../../../edge/approvals/card.ts'
+import { shorten } from '../../../edge/platform/visible-text.ts'
+import { markerFor, Redaction } from '../../../edge/secrets/redaction.ts'
 import { DEFAULT_LIMITS, LIMITS } from '../../../shared/limits.ts'
 import { pathFault } from '../../../shared/plan/call-files.ts'
 import type { ProcessPlan as Plan } from '../../../shared/plan/plan.ts'
@@ -12,7 +12,7 @@ import { decision } from '../call/calls.ts'
 
 const NOW = 1_800_000_000_000
 const SHA = 'a'.repeat(64)
-const REDACTION = new Redaction(marker(Buffer.alloc(32), 'default'))
+const REDACTION = new Redaction(markerFor(Buffer.alloc(32), 'default'))
 
 const tool = (change: Partial<Tool> = {}): Tool => ({
   name: 'a.tool',
@@ -263,8 +263,8 @@ test('the full text of what a card shortens comes in parts that fit a page, with
   }
   const argv = ['tool', 'y'.repeat(3_000), 'hunter2-hunter2']
   const { prompt } = card(args, { plan: { executor: { ...plan().executor, argv } } })
-  expect(needsUnfolding(prompt)).toBe(true)
-  const [command, all] = unfolded(prompt, args, plan({ executor: { ...plan().executor, argv } }), REDACTION)
+  expect(isCardShortened(prompt)).toBe(true)
+  const [command, all] = fullTexts(prompt, args, plan({ executor: { ...plan().executor, argv } }), REDACTION)
   expect([
     command?.parts.length,
     command?.parts[0]?.includes('y'.repeat(3_000)),
@@ -281,8 +281,8 @@ test('the full text of what a card shortens comes in parts that fit a page, with
 
 test('only shortened texts, or those that claim to be, can be unfolded', () => {
   const args = { text: '… 5 characters more, sha256 of all 0 …' }
-  expect(needsUnfolding(card({ text: 'x'.repeat(2_000) }).prompt)).toBe(false)
-  expect(unfolded(card(args).prompt, args, plan(), REDACTION).map(({ title }) => title)).toEqual([
+  expect(isCardShortened(card({ text: 'x'.repeat(2_000) }).prompt)).toBe(false)
+  expect(fullTexts(card(args).prompt, args, plan(), REDACTION).map(({ title }) => title)).toEqual([
     'The arguments in full',
   ])
 })
@@ -313,7 +313,7 @@ test('P12 a card stays short, however much an agent sends', () => {
 
 test('a shortened text is well-formed Unicode, wherever the cut falls', () => {
   for (const text of [`x${'😀'.repeat(4_900)}`, '😀'.repeat(4_900), `${'😀'.repeat(4_900)}x`]) {
-    for (const length of [5_000, 5_001, 5_002, 5_003]) expect(cut(text, length).isWellFormed()).toBe(true)
+    for (const length of [5_000, 5_001, 5_002, 5_003]) expect(shorten(text, length).isWellFormed()).toBe(true)
     expect(argumentsOf({ text }).isWellFormed()).toBe(true)
   }
 })

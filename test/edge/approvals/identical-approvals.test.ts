@@ -7,29 +7,31 @@ import { accessibilityDefects } from '../../support/browser/axe.ts'
 import { browserForTests } from '../../support/browser/browser.ts'
 import { signedIn } from '../../support/browser/console-page.ts'
 import { ConsoleSession } from '../../support/browser/console-session.ts'
-import { Desk, granted } from '../../support/fixtures.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
-import { eventually } from '../../support/worker/lone-worker.ts'
 
-const desk = new Desk('alike', sharedStack())
-const approver = await desk.operator(['approver'])
+const fixtures = new Fixtures('alike', sharedStack())
+const approver = await fixtures.operator(['approver'])
 const spec = {
   capabilities: ['process_exec' as const],
   input_schema: { type: 'object' },
   executor: { argv: ['echo', '{...words}'] },
 }
-const tool = await desk.tool(spec)
+const tool = await fixtures.tool(spec)
 
 const browser = await browserForTests()
 
-type Agent = Awaited<ReturnType<Desk['agent']>>
+type Agent = Awaited<ReturnType<Fixtures['agent']>>
 const ask = async ({ client }: Agent, words = ['same'], of = tool): Promise<string> =>
-  (await desk.asked(client, of, { words })).approval.id
-const read = async (id: string) => granted(await desk.root('readApproval', { params: { id } }))
+  (await fixtures.proposeForApproval(client, of, { words })).approval.id
+const read = async (id: string) => unwrap(await fixtures.root('readApproval', { params: { id } }))
 const statusOf = async (ids: readonly string[]) => Promise.all(ids.map(async (id) => (await read(id)).status))
 /** This agent's approvals as the inbox lists them, grouped, newest first. */
 async function listed({ name }: Agent) {
-  const { items } = granted(await desk.root('listApprovals', { query: { status: 'pending', alike: 'once' } }))
+  const { items } = unwrap(
+    await fixtures.root('listApprovals', { query: { status: 'pending', alike: 'once' } }),
+  )
   return items.filter(({ prompt }) => prompt.agent === name).map(({ id, alike }) => [id, alike])
 }
 /** The inbox is a copy, so a new approval appears there a moment later. */
@@ -38,14 +40,14 @@ const listing = (agent: Agent, expected: unknown) =>
     JSON.stringify(await listed(agent)) === JSON.stringify(expected) ? true : undefined,
   )
 const openConsole = ({ name }: Agent, options = {}): Promise<Page> =>
-  signedIn(browser, { url: desk.url, path: `/console?agent=${name}`, key: approver.key }, options)
+  signedIn(browser, { url: fixtures.url, path: `/console?agent=${name}`, key: approver.key }, options)
 
 test('approvals are identical if agent, tool, arguments and plan are equal', async () => {
-  const [agent, other] = [await desk.agent(), await desk.agent()]
+  const [agent, other] = [await fixtures.agent(), await fixtures.agent()]
   const [first, second] = [await ask(agent), await ask(agent)]
-  const of = await desk.tool(spec)
+  const of = await fixtures.tool(spec)
   const before = await ask(agent, ['same'], of)
-  await desk.tool({ ...spec, description: 'another version' }, of)
+  await fixtures.tool({ ...spec, description: 'another version' }, of)
   const others = [await ask(agent, ['other']), await ask(other), before, await ask(agent, ['same'], of)]
   const groups = await Promise.all([first, second, ...others].map(async (id) => (await read(id)).group))
   expect([groups[0], new Set(groups).size]).toEqual([groups[1], 5])
@@ -53,7 +55,7 @@ test('approvals are identical if agent, tool, arguments and plan are equal', asy
 })
 
 test('identical approvals are listed once with their number, and the next one takes the place of an ended one', async () => {
-  const agent = await desk.agent()
+  const agent = await fixtures.agent()
   const [a = '', b = '', c = ''] = [await ask(agent), await ask(agent), await ask(agent)]
   const different = await ask(agent, ['another'])
   await listing(agent, [
@@ -61,10 +63,10 @@ test('identical approvals are listed once with their number, and the next one ta
     [a, 3],
   ])
   const { group } = await read(a)
-  const members = granted(await desk.root('listApprovals', { query: { group } })).items.map(({ id }) => id)
+  const members = unwrap(await fixtures.root('listApprovals', { query: { group } })).items.map(({ id }) => id)
   expect(members).toEqual([c, b, a])
   expect(
-    granted(await desk.root('listApprovals', { query: { group, after: c } })).items.map(({ id }) => id),
+    unwrap(await fixtures.root('listApprovals', { query: { group, after: c } })).items.map(({ id }) => id),
   ).toEqual([b, a])
   for (const [id, rest] of [
     [
@@ -83,13 +85,13 @@ test('identical approvals are listed once with their number, and the next one ta
     ],
     [b, [[different, 1]]],
   ] as const) {
-    granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))
+    unwrap(await fixtures.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))
     await listing(agent, rest)
   }
 })
 
 test('identical approvals can be approved together, each with its own digest, without those requested later', async () => {
-  const agent = await desk.agent()
+  const agent = await fixtures.agent()
   const ids = [await ask(agent), await ask(agent), await ask(agent)]
   await listing(agent, [[ids[0], 3]])
   const page = await openConsole(agent)
@@ -115,7 +117,7 @@ test('identical approvals can be approved together, each with its own digest, wi
 })
 
 test('denying a card in the inbox denies all its approvals and reports those that were already answered', async () => {
-  const agent = await desk.agent()
+  const agent = await fixtures.agent()
   const ids = [await ask(agent), await ask(agent)]
   const different = await ask(agent, ['another'])
   await listing(agent, [
@@ -133,7 +135,7 @@ test('denying a card in the inbox denies all its approvals and reports those tha
 })
 
 test('the form for identical approvals is accessible, and Enter in it denies', async () => {
-  const agent = await desk.agent()
+  const agent = await fixtures.agent()
   const ids = [await ask(agent), await ask(agent)]
   await listing(agent, [[ids[0], 2]])
   const page = await openConsole(agent, { javaScriptEnabled: true })
@@ -146,14 +148,14 @@ test('the form for identical approvals is accessible, and Enter in it denies', a
 })
 
 test('L3 approving several at once requires identical approvals and names the newest one shown', async () => {
-  const agent = await desk.agent()
+  const agent = await fixtures.agent()
   const [one, other] = [await ask(agent), await ask(agent, ['another'])]
-  const session = await ConsoleSession.open(desk.url, approver.key)
+  const session = await ConsoleSession.open(fixtures.url, approver.key)
   const { form = '' } = await session.fields('/console')
   const post = (id: string[], more: Record<string, string> = {}) =>
     session.get('/console/approvals', {
       method: 'POST',
-      headers: { origin: new URL(desk.url).origin },
+      headers: { origin: new URL(fixtures.url).origin },
       body: new URLSearchParams([
         ...Object.entries({ form, decision: 'approve', ...more }),
         ...id.map((each): [string, string] => ['id', each]),

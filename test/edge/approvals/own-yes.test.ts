@@ -7,14 +7,17 @@ import type { Message } from '../../../edge/channels/medium.ts'
 import { askedCard } from '../../../edge/channels/slack/card.ts'
 import { ConsoleSession } from '../../support/browser/console-session.ts'
 import { countersign } from '../../support/countersign.ts'
-import { Desk, granted } from '../../support/fixtures.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
-import { eventually } from '../../support/worker/lone-worker.ts'
 
-const desk = new Desk('own-yes', sharedStack())
-const agent = await desk.agent()
-const tool = await desk.tool()
-const [finance, other] = [await desk.operator(['approver', 'finance']), await desk.operator(['approver'])]
+const fixtures = new Fixtures('own-yes', sharedStack())
+const agent = await fixtures.agent()
+const tool = await fixtures.tool()
+const [finance, other] = [
+  await fixtures.operator(['approver', 'finance']),
+  await fixtures.operator(['approver']),
+]
 const RUNS = 'exactly this call runs once; any change needs a new approval'
 const NOT_ALONE =
   /your approval alone is not enough: policy still requires an approval by somebody in the role `?finance`?; with that, exactly/i
@@ -29,17 +32,17 @@ const rule = (condition: string) =>
   `@id("wants") @reason("policy wants more") forbid (principal, action == Action::"tool.execute/${tool}", resource) unless { ${condition} };`
 
 test('D17 an operator outside the required role reads everywhere that their approval is not enough', async () => {
-  await desk.withPolicies({ wants: rule('context.approval.roles.contains("finance")') }, async () => {
-    const { approval, run } = await desk.asked(agent.client, tool, {})
+  await fixtures.withPolicies({ wants: rule('context.approval.roles.contains("finance")') }, async () => {
+    const { approval, run } = await fixtures.proposeForApproval(agent.client, tool, {})
     for (const { client, key, name } of [finance, other]) {
       const says = name === other.name ? NOT_ALONE : new RegExp(RUNS, 'i')
       const never = name === other.name ? /if you approve exactly this call/i : /is not enough/
-      const read = granted(await client('readApproval', { params: { id: approval.id } }))
+      const read = unwrap(await client('readApproval', { params: { id: approval.id } }))
       const page = texts(await (await fetch(read.url ?? '')).text())
-      const session = await ConsoleSession.open(desk.url, key)
+      const session = await ConsoleSession.open(fixtures.url, key)
       const shown = texts(await (await session.get(`/console/approvals/${approval.id}`)).text())
       const { out } = await countersign(['approvals', 'show', approval.id], {
-        env: { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: key },
+        env: { COUNTERSIGN_URL: fixtures.url, COUNTERSIGN_KEY: key },
       })
       for (const [where, text] of Object.entries({
         api: read.prompt.on_yes,
@@ -57,39 +60,43 @@ test('D17 an operator outside the required role reads everywhere that their appr
       ])
     }
     // The text is true: the approval of an operator outside the role does not let the call run.
-    granted(
+    unwrap(
       await other.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }),
     )
-    expect(granted(await desk.root('readApproval', { params: { id: approval.id } })).status).toBe('pending')
-    granted(
+    expect(unwrap(await fixtures.root('readApproval', { params: { id: approval.id } })).status).toBe(
+      'pending',
+    )
+    unwrap(
       await finance.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }),
     )
-    expect(granted(await desk.root('readApproval', { params: { id: approval.id } })).status).toBe('approved')
-    granted(await desk.root('cancelRun', { params: { run } }))
+    expect(unwrap(await fixtures.root('readApproval', { params: { id: approval.id } })).status).toBe(
+      'approved',
+    )
+    unwrap(await fixtures.root('cancelRun', { params: { run } }))
   })
 })
 
 test('D17 where policy requires two people, the first reads that one approval is not enough, the second that theirs is', async () => {
-  await desk.withPolicies({ wants: rule('context.approval.count >= 2') }, async () => {
-    const { approval, run } = await desk.asked(agent.client, tool, {})
+  await fixtures.withPolicies({ wants: rule('context.approval.count >= 2') }, async () => {
+    const { approval, run } = await fixtures.proposeForApproval(agent.client, tool, {})
     const onYes = async () =>
-      granted(await other.client('readApproval', { params: { id: approval.id } })).prompt.on_yes
+      unwrap(await other.client('readApproval', { params: { id: approval.id } })).prompt.on_yes
     expect(await onYes()).toMatch(
       /^your approval alone is not enough: policy still requires approval\.count ≥ 2/,
     )
-    granted(
+    unwrap(
       await finance.client('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }),
     )
     expect(await onYes()).toBe(RUNS)
-    granted(await desk.root('cancelRun', { params: { run } }))
+    unwrap(await fixtures.root('cancelRun', { params: { run } }))
   })
 })
 
 test('D17 mails and Slack messages name the required approvers and promise nobody that their own approval is enough', async () => {
-  await desk.withPolicies({ wants: rule('context.approval.roles.contains("finance")') }, async () => {
-    const { approval: asked, run } = await desk.asked(agent.client, tool, {})
+  await fixtures.withPolicies({ wants: rule('context.approval.roles.contains("finance")') }, async () => {
+    const { approval: asked, run } = await fixtures.proposeForApproval(agent.client, tool, {})
     const approval = await eventually('the approval is in the inbox', async () =>
-      granted(await desk.root('listApprovals', { query: {} })).items.find(({ id }) => id === asked.id),
+      unwrap(await fixtures.root('listApprovals', { query: {} })).items.find(({ id }) => id === asked.id),
     )
     const message: Message = {
       id: 'm',
@@ -106,6 +113,6 @@ test('D17 mails and Slack messages name the required approvers and promise nobod
       expect(text.replace(/\s+/g, ' ')).toMatch(/policy requires an approval by somebody in the role/i)
       expect(text).not.toMatch(/it counts towards|your yes/i)
     }
-    granted(await desk.root('cancelRun', { params: { run } }))
+    unwrap(await fixtures.root('cancelRun', { params: { run } }))
   })
 })

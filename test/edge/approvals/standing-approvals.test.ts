@@ -4,48 +4,48 @@
 import { expect, test } from 'vitest'
 import type { Call } from '../../../shared/wire/calls.ts'
 import type { RunSpec } from '../../../shared/wire/runs.ts'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
-import { eventually } from '../../support/worker/lone-worker.ts'
 import { grantOf, PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const desk = new Desk('standing', sharedStack())
-const agent = await desk.agent()
-const approver = await desk.operator(['approver'])
-const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
-const tool = await desk.tool({ capabilities: ['network'] })
+const fixtures = new Fixtures('standing', sharedStack())
+const agent = await fixtures.agent()
+const approver = await fixtures.operator(['approver'])
+const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
+const tool = await fixtures.tool({ capabilities: ['network'] })
 
 type AnswerScope = { scope?: 'once' | 'session' | 'timeboxed'; ttl_s?: number; reason?: string }
 
 const propose = async (
   run: RunSpec,
   { by = agent.client, of = tool, args = {} as Record<string, unknown> } = {},
-): Promise<Call> => granted(await by('proposeCallInNewRun', { body: { tool: of, args, run } }))
+): Promise<Call> => unwrap(await by('proposeCallInNewRun', { body: { tool: of, args, run } }))
 const answer = (call: Call, decision: 'approve' | 'deny', given: AnswerScope = {}, by = approver.client) =>
   by('answerApproval', { params: { id: call.approval?.id ?? '' }, body: { decision, ...given } })
-const session = (): RunSpec => ({ session: desk.name() })
+const session = (): RunSpec => ({ session: fixtures.name() })
 const standingIn = async ({ session }: RunSpec) =>
-  granted(await desk.root('listStanding', {})).items.filter((standing) => standing.session === session)
+  unwrap(await fixtures.root('listStanding', {})).items.filter((standing) => standing.session === session)
 const read = async (call: Call) =>
-  granted(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
+  unwrap(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
 const journalOf = async ({ run }: Call) =>
-  granted(await agent.client('readJournal', { params: { run }, query: {} })).items
+  unwrap(await agent.client('readJournal', { params: { run }, query: {} })).items
 
 /** A session with a standing approval. */
 async function approved(given: AnswerScope = { scope: 'session' }, run = session()): Promise<RunSpec> {
-  granted(await answer(await propose(run), 'approve', given))
+  unwrap(await answer(await propose(run), 'approve', given))
   return run
 }
 
 test('after a standing approval the next call runs without asking, and its evidence names the standing approval', async () => {
   const run = session()
   const first = await propose(run)
-  const card = granted(await approver.client('readApproval', { params: { id: first.approval?.id ?? '' } }))
+  const card = unwrap(await approver.client('readApproval', { params: { id: first.approval?.id ?? '' } }))
   expect(card.prompt.standing?.covers).toContain(
     `every call of \`${tool}\` version 1 by agent \`${agent.name}\` in session \`${run.session}\``,
   )
   expect(card.prompt.standing?.most_s).toBe(43_200)
-  granted(await answer(first, 'approve', { scope: 'session', reason: 'as often as you like' }))
+  unwrap(await answer(first, 'approve', { scope: 'session', reason: 'as often as you like' }))
   const [standing, ...more] = await standingIn(run)
   expect(more).toEqual([])
   expect(standing).toMatchObject({
@@ -69,12 +69,12 @@ test('after a standing approval the next call runs without asking, and its evide
     kind: 'approved',
     body: { answers: [{ by: approver.name, scope: 'session', standing: standing?.id }] },
   })
-  const claim = granted(await peer.claim(second.id))
+  const claim = unwrap(await peer.claim(second.id))
   expect(grantOf(claim.grant).facts.approval).toMatchObject({
     scope: 'session',
     answers: [{ by: approver.name, standing: standing?.id }],
   })
-  granted(await peer.settle(claim))
+  unwrap(await peer.settle(claim))
 })
 
 test('a call that runs under a standing approval shows the agent its id but not the operator', async () => {
@@ -100,14 +100,14 @@ test('resetting a session revokes its standing approvals and no others', async (
       params: { session: run.session ?? '' },
       body: whose === undefined ? {} : { agent: whose },
     })
-  const stranger = await desk.agent()
-  expect(granted(await reset(stranger.client)).ended).toBe(0)
-  expect(refusal(await reset(stranger.client, agent.name))).toBe('403 forbidden')
+  const stranger = await fixtures.agent()
+  expect(unwrap(await reset(stranger.client)).ended).toBe(0)
+  expect(refusalOf(await reset(stranger.client, agent.name))).toBe('403 forbidden')
   expect((await propose(run)).state).toBe('granted')
-  expect(granted(await reset()).ended).toBe(1)
+  expect(unwrap(await reset()).ended).toBe(1)
   expect([(await propose(run)).state, (await propose(other)).state]).toEqual(['awaiting_approval', 'granted'])
   expect(await standingIn(run)).toEqual([])
-  expect(granted(await reset(approver.client, agent.name)).ended).toBe(0)
+  expect(unwrap(await reset(approver.client, agent.name)).ended).toBe(0)
 })
 
 test('a timeboxed approval ends on time, also for calls that it had allowed but that have not started', async () => {
@@ -116,7 +116,7 @@ test('a timeboxed approval ends on time, also for calls that it had allowed but 
   expect(second.state).toBe('granted')
   await eventually('nothing stands', async () => ((await standingIn(run)).length === 0 ? true : undefined))
   expect((await propose(run)).state).toBe('awaiting_approval')
-  expect(refusal(await peer.claim(second.id))).toBe('409 not_claimable')
+  expect(refusalOf(await peer.claim(second.id))).toBe('409 not_claimable')
   expect(await read(second)).toMatchObject({ state: 'cancelled' })
 })
 
@@ -132,12 +132,12 @@ test('a standing approval for one device and channel does not cover another', as
   ]
   for (const other of others)
     expect([other, (await propose(other)).state]).toEqual([other, 'awaiting_approval'])
-  const stranger = await desk.agent()
+  const stranger = await fixtures.agent()
   expect((await propose(run, { by: stranger.client })).state).toBe('awaiting_approval')
 })
 
 test('a standing approval of one program does not cover another program of the same tool', async () => {
-  const of = await desk.tool({
+  const of = await fixtures.tool({
     capabilities: ['process_exec'],
     input_schema: {
       type: 'object',
@@ -147,7 +147,7 @@ test('a standing approval of one program does not cover another program of the s
     executor: { argv: ['{command}', '{at}'] },
   })
   const run = session()
-  granted(
+  unwrap(
     await answer(await propose(run, { of, args: { command: 'ls', at: '/' } }), 'approve', {
       scope: 'session',
     }),
@@ -169,29 +169,35 @@ test('D17 a standing approval of an interpreter covers only the same arguments; 
       required: ['args'],
     },
   }
-  const of = await desk.tool({ ...contract, executor: { argv: ['sh', '{...args}'] } })
+  const of = await fixtures.tool({ ...contract, executor: { argv: ['sh', '{...args}'] } })
   const run = session()
   const first = await propose(run, { of, args: { args: ['-c', 'id'] } })
-  const { prompt } = granted(await desk.root('readApproval', { params: { id: first.approval?.id ?? '' } }))
+  const { prompt } = unwrap(await fixtures.root('readApproval', { params: { id: first.approval?.id ?? '' } }))
   expect(prompt.standing?.covers).toMatch(/with exactly these arguments/)
   expect(prompt.plan).toContain('"sh" is an interpreter: its arguments are a program')
-  granted(await answer(first, 'approve', { scope: 'session' }))
+  unwrap(await answer(first, 'approve', { scope: 'session' }))
   expect((await propose(run, { of, args: { args: ['-c', 'id'] } })).state).toBe('granted')
   for (const args of [['-c', 'id; id'], ['-c', 'cat ~/.ssh/id'], ['-c'], []])
     expect([args, (await propose(run, { of, args: { args } })).state]).toEqual([args, 'awaiting_approval'])
 
-  const shared = await desk.tool({ ...contract, executor: { argv: ['sh', '{...args}'] }, workspace: 'run' })
+  const shared = await fixtures.tool({
+    ...contract,
+    executor: { argv: ['sh', '{...args}'] },
+    workspace: 'run',
+  })
   const script = await propose(session(), { of: shared, args: { args: ['build.sh'] } })
-  const { options } = granted(await desk.root('readApproval', { params: { id: script.approval?.id ?? '' } }))
+  const { options } = unwrap(
+    await fixtures.root('readApproval', { params: { id: script.approval?.id ?? '' } }),
+  )
   expect(options.map(({ scope }) => scope)).toEqual(['once', 'once'])
-  expect(refusal(await answer(script, 'approve', { scope: 'session' }))).toBe('403 once_only')
+  expect(refusalOf(await answer(script, 'approve', { scope: 'session' }))).toBe('403 once_only')
 })
 
 test('L3 a standing approval does not cover another version of the tool or another policy set', async () => {
-  const of = await desk.tool({ capabilities: ['network'] })
+  const of = await fixtures.tool({ capabilities: ['network'] })
   const run = session()
-  granted(await answer(await propose(run, { of }), 'approve', { scope: 'session' }))
-  await desk.withPolicies(
+  unwrap(await answer(await propose(run, { of }), 'approve', { scope: 'session' }))
+  await fixtures.withPolicies(
     { other: '@id("other") permit (principal == Agent::"nobody", action, resource);' },
     async () => {
       expect((await propose(run, { of })).state).toBe('awaiting_approval')
@@ -199,21 +205,21 @@ test('L3 a standing approval does not cover another version of the tool or anoth
     },
   )
   expect((await propose(run, { of })).state).toBe('granted')
-  await desk.tool({ capabilities: ['network'], description: 'says something else' }, of)
+  await fixtures.tool({ capabilities: ['network'], description: 'says something else' }, of)
   expect((await propose(run, { of })).state).toBe('awaiting_approval')
 })
 
 test('after a standing approval is revoked, calls that it had allowed are no longer handed out', async () => {
   const run = await approved()
   const [waiting, running] = [await propose(run), await propose(run)]
-  const claim = granted(await peer.claim(running.id))
+  const claim = unwrap(await peer.claim(running.id))
   const [standing] = await standingIn(run)
-  const revoke = () => desk.root('revokeStanding', { params: { id: standing?.id ?? '' } })
-  granted(await revoke())
-  expect(refusal(await revoke())).toBe('404 not_found')
-  expect(refusal(await peer.claim(waiting.id))).toBe('409 not_claimable')
+  const revoke = () => fixtures.root('revokeStanding', { params: { id: standing?.id ?? '' } })
+  unwrap(await revoke())
+  expect(refusalOf(await revoke())).toBe('404 not_found')
+  expect(refusalOf(await peer.claim(waiting.id))).toBe('409 not_claimable')
   expect(await read(waiting)).toMatchObject({ state: 'cancelled', result: { error: { code: 'denied' } } })
-  granted(await peer.settle(claim)) // a running call continues
+  unwrap(await peer.settle(claim)) // a running call continues
   expect((await propose(run)).state).toBe('awaiting_approval')
 })
 
@@ -229,8 +235,8 @@ test('with concurrent calls, claims and a revocation, no call is claimed after t
         const claim = await peer.claim(call.id)
         if (claim.ok) begun.push(grantOf(claim.value.grant).issued_at_ms)
       }),
-      desk.root('revokeStanding', { params: { id: standing?.id ?? '' } }).then((done) => {
-        granted(done)
+      fixtures.root('revokeStanding', { params: { id: standing?.id ?? '' } }).then((done) => {
+        unwrap(done)
         revokedAt = Date.now()
       }),
     ])
@@ -242,7 +248,7 @@ test('with concurrent calls, claims and a revocation, no call is claimed after t
 
 test('a standing denial denies the next call with its reason, also after a newer approval', async () => {
   const run = session()
-  granted(await answer(await propose(run), 'deny', { scope: 'session', reason: 'not in this conversation' }))
+  unwrap(await answer(await propose(run), 'deny', { scope: 'session', reason: 'not in this conversation' }))
   const second = await propose(run)
   expect(second).toMatchObject({
     state: 'rejected',
@@ -250,15 +256,15 @@ test('a standing denial denies the next call with its reason, also after a newer
   })
   expect(second.attestation?.executor).toBe('edge')
   const [standing] = await standingIn(run)
-  granted(await desk.root('revokeStanding', { params: { id: standing?.id ?? '' } }))
+  unwrap(await fixtures.root('revokeStanding', { params: { id: standing?.id ?? '' } }))
   expect((await propose(run)).state).toBe('awaiting_approval')
 })
 
 test('P09 an agent that resets its session does not end a standing denial', async () => {
   const run = session()
-  granted(await answer(await propose(run), 'deny', { scope: 'session', reason: 'not in this conversation' }))
+  unwrap(await answer(await propose(run), 'deny', { scope: 'session', reason: 'not in this conversation' }))
   const reset = async (by = agent.client, body = {}) =>
-    granted(await by('resetSession', { params: { session: run.session ?? '' }, body })).ended
+    unwrap(await by('resetSession', { params: { session: run.session ?? '' }, body })).ended
   expect([await reset(), (await propose(run)).state, (await standingIn(run)).length]).toEqual([
     0,
     'rejected',
@@ -271,106 +277,104 @@ test('P09 an agent that resets its session does not end a standing denial', asyn
 })
 
 test('P09 a standing answer applies only while its operator may answer', async () => {
-  const [one, other] = [await desk.operator(['approver']), await desk.operator(['approver'])]
+  const [one, other] = [await fixtures.operator(['approver']), await fixtures.operator(['approver'])]
   const [a, b] = [session(), session()]
-  granted(await answer(await propose(a), 'approve', { scope: 'session' }, one.client))
-  granted(await answer(await propose(b), 'approve', { scope: 'session' }, other.client))
+  unwrap(await answer(await propose(a), 'approve', { scope: 'session' }, one.client))
+  unwrap(await answer(await propose(b), 'approve', { scope: 'session' }, other.client))
   const before = await propose(a)
   expect(before.state).toBe('granted')
-  granted(await desk.root('deleteOperator', { params: { name: one.name } }))
-  granted(await desk.root('putOperator', { params: { name: other.name }, body: { roles: ['auditor'] } }))
+  unwrap(await fixtures.root('deleteOperator', { params: { name: one.name } }))
+  unwrap(await fixtures.root('putOperator', { params: { name: other.name }, body: { roles: ['auditor'] } }))
   expect([(await propose(a)).state, (await propose(b)).state]).toEqual([
     'awaiting_approval',
     'awaiting_approval',
   ])
-  expect(refusal(await peer.claim(before.id))).toBe('409 not_claimable')
+  expect(refusalOf(await peer.claim(before.id))).toBe('409 not_claimable')
 })
 
 test('a standing approval counts as one of a quorum, and only the other approver is asked', async () => {
-  const of = await desk.tool({ capabilities: ['network'] })
+  const of = await fixtures.tool({ capabilities: ['network'] })
   const rule = `@id("two") forbid (principal, action == Action::"tool.execute/${of}", resource) unless { context.approval.count >= 2 };`
-  const second = await desk.operator(['approver'])
-  await desk.withPolicies({ two: rule }, async () => {
+  const second = await fixtures.operator(['approver'])
+  await fixtures.withPolicies({ two: rule }, async () => {
     const run = session()
     const first = await propose(run, { of })
-    expect(granted(await answer(first, 'approve', { scope: 'session' })).status).toBe('pending')
-    expect(granted(await answer(first, 'approve', {}, second.client)).status).toBe('approved')
+    expect(unwrap(await answer(first, 'approve', { scope: 'session' })).status).toBe('pending')
+    expect(unwrap(await answer(first, 'approve', {}, second.client)).status).toBe('approved')
     const next = await propose(run, { of })
     expect(next.state).toBe('awaiting_approval')
-    const card = granted(await second.client('readApproval', { params: { id: next.approval?.id ?? '' } }))
+    const card = unwrap(await second.client('readApproval', { params: { id: next.approval?.id ?? '' } }))
     expect(card.answers).toMatchObject([{ by: approver.name, standing: expect.stringMatching(/^std_/) }])
-    const theirs = await fetch(await desk.link(approver.client, next.approval?.id ?? ''))
+    const theirs = await fetch(await fixtures.link(approver.client, next.approval?.id ?? ''))
     expect(await theirs.text()).toContain('Approve once') // they may still answer this call otherwise
-    expect(granted(await answer(next, 'approve', { scope: 'session' }, second.client)).status).toBe(
-      'approved',
-    )
+    expect(unwrap(await answer(next, 'approve', { scope: 'session' }, second.client)).status).toBe('approved')
     expect((await propose(run, { of })).state).toBe('granted')
   })
 })
 
 test('P09 where policy requires an independent approver, an owner’s standing approval is not enough', async () => {
-  const of = await desk.tool({ capabilities: ['network'] })
-  const owner = await desk.operator(['approver'])
-  const owned = await desk.agent({ owners: [owner.name] })
+  const of = await fixtures.tool({ capabilities: ['network'] })
+  const owner = await fixtures.operator(['approver'])
+  const owned = await fixtures.agent({ owners: [owner.name] })
   const rule = `@id("others") forbid (principal, action == Action::"tool.execute/${of}", resource) unless { context.approval.independent.count >= 1 };`
-  await desk.withPolicies({ others: rule }, async () => {
+  await fixtures.withPolicies({ others: rule }, async () => {
     const run = session()
     const first = await propose(run, { by: owned.client, of })
-    expect(granted(await answer(first, 'approve', { scope: 'session' }, owner.client)).status).toBe('pending')
+    expect(unwrap(await answer(first, 'approve', { scope: 'session' }, owner.client)).status).toBe('pending')
     expect((await propose(run, { by: owned.client, of })).state).toBe('awaiting_approval')
-    expect(granted(await answer(first, 'approve', { scope: 'session' })).status).toBe('approved')
+    expect(unwrap(await answer(first, 'approve', { scope: 'session' })).status).toBe('approved')
     expect((await propose(run, { by: owned.client, of })).state).toBe('granted')
   })
 })
 
 test('where policy requires an approval for each call, a standing approval is neither offered nor recorded', async () => {
-  const of = await desk.tool({ capabilities: ['secrets_read'] })
+  const of = await fixtures.tool({ capabilities: ['secrets_read'] })
   const run = session()
   const call = await propose(run, { of })
-  const card = granted(await approver.client('readApproval', { params: { id: call.approval?.id ?? '' } }))
+  const card = unwrap(await approver.client('readApproval', { params: { id: call.approval?.id ?? '' } }))
   expect([card.prompt.risk, card.prompt.standing?.most_s]).toEqual(['critical', 0])
   for (const given of [{ scope: 'session' }, { scope: 'timeboxed', ttl_s: 1 }] as const)
-    expect(refusal(await answer(call, 'approve', given))).toBe('403 once_only')
+    expect(refusalOf(await answer(call, 'approve', given))).toBe('403 once_only')
   expect((await read(call)).state).toBe('awaiting_approval')
-  expect(granted(await answer(call, 'approve')).answers).toMatchObject([{ scope: 'once' }])
+  expect(unwrap(await answer(call, 'approve')).answers).toMatchObject([{ scope: 'once' }])
   expect((await propose(run, { of })).state).toBe('awaiting_approval')
   expect(await standingIn(run)).toEqual([])
 })
 
 test('policy limits how long a standing approval applies, and can require asking despite one', async () => {
-  const of = await desk.tool({
+  const of = await fixtures.tool({
     capabilities: ['network'],
     input_schema: { type: 'object', properties: { amount: { type: 'integer' } }, required: ['amount'] },
   })
-  const [ten, large] = [desk.name(), desk.name()]
+  const [ten, large] = [fixtures.name(), fixtures.name()]
   const rules = {
     [ten]: `@id("${ten}") forbid (principal, action == Action::"tool.execute/${of}", resource) when { context.approval.standing_s > 600 };`,
     [large]: `@id("${large}") forbid (principal, action == Action::"tool.execute/${of}", resource) when { context.args.amount > 100 && context.approval.standing_s > 0 };`,
   }
-  await desk.withPolicies(rules, async () => {
+  await fixtures.withPolicies(rules, async () => {
     const run = session()
     const call = await propose(run, { of, args: { amount: 1 } })
-    const card = granted(await approver.client('readApproval', { params: { id: call.approval?.id ?? '' } }))
+    const card = unwrap(await approver.client('readApproval', { params: { id: call.approval?.id ?? '' } }))
     expect(card.prompt.standing?.most_s).toBe(600)
     for (const given of [{ scope: 'session' }, { scope: 'timeboxed', ttl_s: 601 }] as const)
-      expect(refusal(await answer(call, 'approve', given))).toBe('403 once_only')
-    granted(await answer(call, 'approve', { scope: 'timeboxed', ttl_s: 600 }))
+      expect(refusalOf(await answer(call, 'approve', given))).toBe('403 once_only')
+    unwrap(await answer(call, 'approve', { scope: 'timeboxed', ttl_s: 600 }))
     expect((await propose(run, { of, args: { amount: 100 } })).state).toBe('granted')
     const more = await propose(run, { of, args: { amount: 101 } })
     expect(more.state).toBe('awaiting_approval')
-    expect(granted(await answer(more, 'approve')).status).toBe('approved') // the same operator may approve this very call
+    expect(unwrap(await answer(more, 'approve')).status).toBe('approved') // the same operator may approve this very call
   })
 })
 
 test('a late or second answer changes nothing and creates no standing approval', async () => {
-  const of = await desk.tool({ capabilities: ['network'], approval_ttl_s: 1 })
+  const of = await fixtures.tool({ capabilities: ['network'], approval_ttl_s: 1 })
   const run = session()
   const late = await propose(run, { of })
   await eventually('expired', async () => ((await read(late)).state === 'expired' ? true : undefined))
-  expect(refusal(await answer(late, 'approve', { scope: 'session' }))).toBe('410 approval_expired')
+  expect(refusalOf(await answer(late, 'approve', { scope: 'session' }))).toBe('410 approval_expired')
   const denied = await propose(run)
-  granted(await answer(denied, 'deny'))
-  expect(refusal(await answer(denied, 'approve', { scope: 'session' }, desk.root))).toBe(
+  unwrap(await answer(denied, 'deny'))
+  expect(refusalOf(await answer(denied, 'approve', { scope: 'session' }, fixtures.root))).toBe(
     '409 already_answered',
   )
   expect((await read(denied)).state).toBe('rejected')
@@ -383,8 +387,8 @@ test('P04 of thirty concurrent answers with different scopes one counts, and onl
   const givens: AnswerScope[] = [{ scope: 'once' }, { scope: 'session' }, { scope: 'timeboxed', ttl_s: 60 }]
   const others = await Promise.all([
     approver,
-    await desk.operator(['approver']),
-    await desk.operator(['admin']),
+    await fixtures.operator(['approver']),
+    await fixtures.operator(['admin']),
   ])
   const answers = await Promise.all(
     Array.from({ length: 30 }, (_, i) =>
@@ -393,14 +397,14 @@ test('P04 of thirty concurrent answers with different scopes one counts, and onl
   )
   const taken = answers.filter(({ ok }) => ok)
   expect(taken).toHaveLength(1)
-  const [won] = taken.map(granted)
+  const [won] = taken.map(unwrap)
   const stands = await standingIn(run)
   expect(stands.map(({ scope, by, decision }) => [scope, by, decision])).toEqual(
     won?.answers
       .filter(({ scope }) => scope !== 'once')
       .map(({ scope, by, decision }) => [scope, by, decision]),
   )
-  expect(answers.filter(({ ok }) => !ok).map(refusal)).toEqual(
+  expect(answers.filter(({ ok }) => !ok).map(refusalOf)).toEqual(
     Array.from({ length: 29 }, () => '409 already_answered'),
   )
 })
@@ -413,27 +417,27 @@ test('nothing that an agent sends can approve its own call', async () => {
     'x-countersign-approval': 'std_00000000000000000000000000',
   }
   expect(
-    granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {}, run }, headers })).state,
+    unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: {}, run }, headers })).state,
   ).toBe('awaiting_approval')
   const more = { tool, args: {}, run: { ...run, allow_sensitive_tools: true } }
-  expect(refusal(await agent.client('proposeCallInNewRun', { body: more }))).toBe('400 invalid_request')
-  expect(refusal(await answer(await propose(run), 'approve', { scope: 'session' }, agent.client))).toBe(
+  expect(refusalOf(await agent.client('proposeCallInNewRun', { body: more }))).toBe('400 invalid_request')
+  expect(refusalOf(await answer(await propose(run), 'approve', { scope: 'session' }, agent.client))).toBe(
     '403 forbidden',
   )
-  expect(refusal(await agent.client('listStanding', {}))).toBe('403 forbidden')
+  expect(refusalOf(await agent.client('listStanding', {}))).toBe('403 forbidden')
   expect(await standingIn(run)).toEqual([])
 })
 
 test('a policy that denies overrides a standing approval', async () => {
-  const of = await desk.tool({
+  const of = await fixtures.tool({
     capabilities: ['network'],
     input_schema: { type: 'object', properties: { amount: { type: 'integer' } }, required: ['amount'] },
   })
-  const name = desk.name()
+  const name = fixtures.name()
   const rule = `@id("${name}") forbid (principal, action == Action::"tool.execute/${of}", resource) when { context.args.amount > 10 };`
-  await desk.withPolicies({ [name]: rule }, async () => {
+  await fixtures.withPolicies({ [name]: rule }, async () => {
     const run = session()
-    granted(await answer(await propose(run, { of, args: { amount: 1 } }), 'approve', { scope: 'session' }))
+    unwrap(await answer(await propose(run, { of, args: { amount: 1 } }), 'approve', { scope: 'session' }))
     expect((await propose(run, { of, args: { amount: 2 } })).state).toBe('granted')
     expect(await propose(run, { of, args: { amount: 11 } })).toMatchObject({
       state: 'denied',
@@ -449,5 +453,5 @@ test.each([
   ['a time above the limit', { scope: 'timeboxed', ttl_s: 43_201 }],
   ['a scope that there is not', { scope: 'forever' as 'session' }],
 ] satisfies [string, AnswerScope][])('an invalid scope is refused: %s', async (_name, given) => {
-  expect(refusal(await answer(await propose(session()), 'approve', given))).toBe('400 invalid_request')
+  expect(refusalOf(await answer(await propose(session()), 'approve', given))).toBe('400 invalid_request')
 })

@@ -5,8 +5,8 @@ import { expect, test } from 'vitest'
 import { withDelegates } from '../../../edge/channels/delegation.ts'
 import type { Delegation } from '../../../shared/wire/channels.ts'
 import { countersign } from '../../support/countersign.ts'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
-import { eventually } from '../../support/stack/hurt-stack.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
 const away = (operator: string, to: string, until_ms = 100): Delegation => ({
@@ -39,15 +39,15 @@ test('a delegate is asked too, once, until the delegation ends, also through cha
   expect(addressees([], [away('ann', 'bob')])).toEqual([])
 })
 
-const desk = new Desk('away', sharedStack())
-const agent = await desk.agent()
+const fixtures = new Fixtures('away', sharedStack())
+const agent = await fixtures.agent()
 const [ann, bob, cid] = [
-  await desk.operator(['approver']),
-  await desk.operator(['approver']),
-  await desk.operator(['auditor']),
+  await fixtures.operator(['approver']),
+  await fixtures.operator(['approver']),
+  await fixtures.operator(['auditor']),
 ]
-const tool = await desk.tool({ sensitive: true })
-const channel = desk.name()
+const tool = await fixtures.tool({ sensitive: true })
+const channel = fixtures.name()
 
 test('a delegate gets a mail with their own link that names the absent operator, until the delegation ends', async () => {
   const addresses = {
@@ -56,7 +56,7 @@ test('a delegate gets a mail with their own link that names the absent operator,
     [cid.name]: 'cid@example.com',
   }
   const put = (people: string[]) =>
-    desk.root('putChannel', {
+    fixtures.root('putChannel', {
       params: { name: channel },
       body: {
         kind: 'email',
@@ -65,17 +65,17 @@ test('a delegate gets a mail with their own link that names the absent operator,
         via: { provider: 'outbox' },
       },
     })
-  granted(await put([ann.name]))
+  unwrap(await put([ann.name]))
   const mails = async (approval: string): Promise<string[]> => {
-    const { items } = granted(await desk.root('listDeliveries', { params: { name: channel }, query: {} }))
+    const { items } = unwrap(await fixtures.root('listDeliveries', { params: { name: channel }, query: {} }))
     return items
       .filter((delivery) => delivery.approval === approval)
       .map(({ recipient, instead_of, state, why }) => `${recipient} for ${instead_of}: ${state}, ${why}`)
       .sort()
   }
   try {
-    granted(await ann.client('putDelegation', { body: { to: bob.name, for_s: 3_600 } }))
-    const first = await desk.asked(agent.client, tool)
+    unwrap(await ann.client('putDelegation', { body: { to: bob.name, for_s: 3_600 } }))
+    const first = await fixtures.proposeForApproval(agent.client, tool)
     await eventually('both are asked', async () => (await mails(first.approval.id)).length === 2, 20_000)
     // The channel has no address for bob, which shows as a dropped delivery.
     await eventually(
@@ -85,7 +85,7 @@ test('a delegate gets a mail with their own link that names the absent operator,
       20_000,
     )
     const noAddress = `${bob.name} for ${ann.name}: dropped, the channel has no address for the recipient`
-    granted(await desk.root('collectMessages', { params: { name: channel }, body: {} }))
+    unwrap(await fixtures.root('collectMessages', { params: { name: channel }, body: {} }))
     await eventually(
       'bob’s is dropped',
       async () => (await mails(first.approval.id)).includes(noAddress),
@@ -93,8 +93,8 @@ test('a delegate gets a mail with their own link that names the absent operator,
     )
 
     // Bob is not a recipient; his address is used only while he is a delegate.
-    granted(
-      await desk.root('putChannel', {
+    unwrap(
+      await fixtures.root('putChannel', {
         params: { name: channel },
         body: {
           kind: 'email',
@@ -105,9 +105,11 @@ test('a delegate gets a mail with their own link that names the absent operator,
         },
       }),
     )
-    const second = await desk.asked(agent.client, tool)
+    const second = await fixtures.proposeForApproval(agent.client, tool)
     const collected = async (): Promise<string[]> => {
-      const { items } = granted(await desk.root('collectMessages', { params: { name: channel }, body: {} }))
+      const { items } = unwrap(
+        await fixtures.root('collectMessages', { params: { name: channel }, body: {} }),
+      )
       return items.map(({ message }) => message).filter((message) => textOf(message).includes(second.id))
     }
     await eventually('two mails wait', async () => (await collected()).length === 2, 20_000)
@@ -115,11 +117,11 @@ test('a delegate gets a mail with their own link that names the absent operator,
     expect(textOf(toBob)).toContain(`You are asked because ${ann.name} is away`)
     expect(textOf(toBob)).toContain(`Answer as ${bob.name}`)
     expect(textOf(toBob)).toContain(`.${bob.name}.`) // his personal link
-    granted(await ann.client('deleteDelegation', {}))
-    const third = await desk.asked(agent.client, tool)
+    unwrap(await ann.client('deleteDelegation', {}))
+    const third = await fixtures.proposeForApproval(agent.client, tool)
     await eventually('ann is asked', async () => (await mails(third.approval.id)).length === 1, 20_000)
   } finally {
-    granted(await desk.root('deleteChannel', { params: { name: channel } }))
+    unwrap(await fixtures.root('deleteChannel', { params: { name: channel } }))
   }
 })
 
@@ -129,19 +131,19 @@ const textOf = (eml: string): string =>
 test('P09 a delegation transfers no right: the delegate has to be another operator who may answer', async () => {
   const put = (to: string) => ann.client('putDelegation', { body: { to, for_s: 3_600 } })
   for (const to of [cid.name, ann.name, 'nobody-of-that-name', agent.name])
-    expect([to, refusal(await put(to))]).toEqual([to, '422 delegate_refused'])
-  expect(refusal(await cid.client('putDelegation', { body: { to: ann.name, for_s: 3_600 } }))).toBe(
+    expect([to, refusalOf(await put(to))]).toEqual([to, '422 delegate_refused'])
+  expect(refusalOf(await cid.client('putDelegation', { body: { to: ann.name, for_s: 3_600 } }))).toBe(
     '403 forbidden',
   )
-  expect(refusal(await ann.client('putDelegation', { body: { to: bob.name, for_s: 10 ** 9 } }))).toBe(
+  expect(refusalOf(await ann.client('putDelegation', { body: { to: bob.name, for_s: 10 ** 9 } }))).toBe(
     '400 invalid_request',
   )
-  expect(refusal(await bob.client('deleteDelegation', {}))).toBe('404 not_found')
+  expect(refusalOf(await bob.client('deleteDelegation', {}))).toBe('404 not_found')
 })
 
 test('putting a channel warns about operators and roles that match nobody', async () => {
-  const [name, role, nobody] = [desk.name(), desk.name(), desk.name()]
-  const root = { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: desk.rootKey }
+  const [name, role, nobody] = [fixtures.name(), fixtures.name(), fixtures.name()]
+  const root = { COUNTERSIGN_URL: fixtures.url, COUNTERSIGN_KEY: fixtures.rootKey }
   const spec = {
     kind: 'email',
     from: 'a@example.com',
@@ -150,7 +152,7 @@ test('putting a channel warns about operators and roles that match nobody', asyn
     via: { provider: 'outbox' },
   }
   const put = await countersign(['channels', 'put', name, '-'], { env: root, stdin: JSON.stringify(spec) })
-  granted(await desk.root('deleteChannel', { params: { name } }))
+  unwrap(await fixtures.root('deleteChannel', { params: { name } }))
   expect(put.out.split('\n').slice(1, -1)).toEqual([
     `warning: no operator has the role \`${role}\``,
     `warning: there is no operator \`${nobody}\``,
@@ -158,21 +160,21 @@ test('putting a channel warns about operators and roles that match nobody', asyn
 })
 
 test('delegations can be listed, made and ended on the command line', async () => {
-  const env = { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: bob.key }
+  const env = { COUNTERSIGN_URL: fixtures.url, COUNTERSIGN_KEY: bob.key }
   const away = async () =>
     (await countersign(['channels', 'delegate', ann.name, '--for', '14d'], { env })).out
   expect(await away()).toMatch(/^warning: .* no channel does/)
   // The first channel knows bob and ann by name; the others have unnamed readers, only bob, or only
   // ann.
-  const [both, readers, bobs, anns] = [desk.name(), desk.name(), desk.name(), desk.name()]
+  const [both, readers, bobs, anns] = [fixtures.name(), fixtures.name(), fixtures.name(), fixtures.name()]
   const hook = {
     kind: 'webhook' as const,
     url: 'https://hooks.example.com/x',
     keys: [`whsec_${'A'.repeat(32)}`],
   }
   const mail = { kind: 'email' as const, from: 'a@example.com', via: { provider: 'outbox' as const } }
-  const put = async (name: string, body: Parameters<typeof desk.root<'putChannel'>>[1]['body']) =>
-    granted(await desk.root('putChannel', { params: { name }, body })).warnings
+  const put = async (name: string, body: Parameters<typeof fixtures.root<'putChannel'>>[1]['body']) =>
+    unwrap(await fixtures.root('putChannel', { params: { name }, body })).warnings
   try {
     expect(await put(both, { ...hook, recipients: { operators: [bob.name] } })).toEqual([])
     expect(await put(readers, hook)).toEqual([])
@@ -181,7 +183,7 @@ test('delegations can be listed, made and ended on the command line', async () =
     expect(await away()).toContain(`, through ${both}\n`)
   } finally {
     for (const name of [both, readers, bobs, anns])
-      granted(await desk.root('deleteChannel', { params: { name } }))
+      unwrap(await fixtures.root('deleteChannel', { params: { name } }))
   }
   expect((await countersign(['channels', 'delegations'], { env })).out).toMatch(
     new RegExp(`${bob.name} +${ann.name} +2`),

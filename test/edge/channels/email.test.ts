@@ -6,17 +6,17 @@ import { mailOf } from '../../../edge/channels/email/content.ts'
 import { email } from '../../../edge/channels/email/email.ts'
 import { rfc5322 } from '../../../edge/channels/email/mime.ts'
 import type { Message, Post, PostRequest } from '../../../edge/channels/medium.ts'
-import { sample } from '../../../edge/channels/test-approval.ts'
+import { testApproval } from '../../../edge/channels/test-approval.ts'
 import { ok } from '../../../shared/result.ts'
 import { ChannelSpec } from '../../../shared/wire/channels.ts'
 
 const LINK = 'https://edge.example/approve/default.apr_x.ann.z.mac'
-const prompt = sample(0).prompt
+const prompt = testApproval(0).prompt
 const message = (change: Partial<typeof prompt> = {}, more: Partial<Message> = {}): Message => ({
   id: `msg_${'0'.repeat(32)}`,
   kind: 'asked',
   approval: {
-    ...sample(1_800_000_000_000),
+    ...testApproval(1_800_000_000_000),
     status: 'pending',
     prompt: { ...prompt, title: 'dev wants to run process.run', ...change },
   },

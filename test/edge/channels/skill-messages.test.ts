@@ -9,7 +9,7 @@ import type { NoticeMessage, Post, PostRequest } from '../../../edge/channels/me
 import { noticeCard } from '../../../edge/channels/slack/card.ts'
 import { slack, slackWebhook } from '../../../edge/channels/slack/slack.ts'
 import { signed, webhook } from '../../../edge/channels/webhook.ts'
-import { written } from '../../../edge/platform/visible-text.ts'
+import { escapeConfusables } from '../../../edge/platform/visible-text.ts'
 import { ok } from '../../../shared/result.ts'
 import { ChannelSpec } from '../../../shared/wire/channels.ts'
 import { APP, CHANNEL, faultIn, SECRET, TEAM, TOKEN } from '../../support/channels/fake-slack.ts'
@@ -29,7 +29,7 @@ const noticeMessage = (text: string, recipient: string | null = null): NoticeMes
     agent: 'dev',
     run: `run_${'0'.repeat(26)}`,
     call: CALL,
-    text: written(text.toWellFormed()),
+    text: escapeConfusables(text.toWellFormed()),
   },
 })
 const HOSTILE = [

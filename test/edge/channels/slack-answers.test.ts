@@ -19,23 +19,24 @@ import {
   TEAM,
   TOKEN,
 } from '../../support/channels/fake-slack.ts'
-import { Desk } from '../../support/fixtures.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { RawRequest } from '../../support/http/raw-http.ts'
-import { eventually, HurtStack, must } from '../../support/stack/hurt-stack.ts'
+import { HurtStack } from '../../support/stack/hurt-stack.ts'
 
 let slack: FakeSlack
 let hurt: HurtStack
-let desk: Desk
+let fixtures: Fixtures
 beforeAll(async () => {
   slack = await FakeSlack.open()
   hurt = await HurtStack.start({ loopbackChannels: slack.standIns })
-  desk = new Desk('slack', hurt.stack.dev)
+  fixtures = new Fixtures('slack', hurt.stack.dev)
   for (const name of ['ann', 'bob']) await operator(name, ['approver'])
   await operator('eve', ['auditor'])
 })
 afterEach(async () => {
-  for (const { name } of must(await hurt.operator('listChannels', {})).items)
-    must(await hurt.operator('deleteChannel', { params: { name } }))
+  for (const { name } of unwrap(await hurt.operator('listChannels', {})).items)
+    unwrap(await hurt.operator('deleteChannel', { params: { name } }))
 })
 afterAll(async () => {
   await hurt?.stop()
@@ -43,7 +44,7 @@ afterAll(async () => {
 })
 
 const operator = async (name: string, roles: string[]) =>
-  must(await hurt.operator('putOperator', { params: { name }, body: { roles } }))
+  unwrap(await hurt.operator('putOperator', { params: { name }, body: { roles } }))
 
 type Change = Partial<Omit<Extract<ChannelSpec, { kind: 'slack' }>, 'kind'>>
 const ROOM = {
@@ -55,10 +56,10 @@ const ROOM = {
   users: { U0ANN: 'ann', U0BOB: 'bob', U0EVE: 'eve', U0GONE: 'nobody' },
 }
 const room = async (name = 'room', change: Change = { channel: CHANNEL }) =>
-  must(await hurt.operator('putChannel', { params: { name }, body: { ...ROOM, ...change } }))
+  unwrap(await hurt.operator('putChannel', { params: { name }, body: { ...ROOM, ...change } }))
 const idOf = ({ approval }: Call): string => approval?.id ?? ''
 const approvalOf = async (call: Call): Promise<Approval> =>
-  must(await hurt.operator('readApproval', { params: { id: idOf(call) } }))
+  unwrap(await hurt.operator('readApproval', { params: { id: idOf(call) } }))
 
 /** A pending approval, once it has this many messages. */
 async function askInSlack(
@@ -96,12 +97,12 @@ test('a Slack question can be answered with a form, and the outcome replaces eve
     recipients: { roles: ['approver'], operators: [] },
     users: { U0ANN: 'ann', U0BOB: 'bob' },
   })
-  const session = { run: { session: desk.name() } }
+  const session = { run: { session: fixtures.name() } }
   const propose = () =>
     hurt.agent('proposeCallInNewRun', {
       body: { tool: 'mark.asking', args: { mark: 'asked\n' }, ...session },
     })
-  const { call, posted } = await askInSlack(3, async () => must(await propose()))
+  const { call, posted } = await askInSlack(3, async () => unwrap(await propose()))
   expect(posted.map(({ channel }) => channel).sort()).toEqual([CHANNEL, 'D0ANN', 'D0BOB'])
   const inRoom = posted.find(({ channel }) => channel === CHANNEL) ?? fail()
   // In a shared conversation everybody could use a link that decides; a direct message has the
@@ -137,17 +138,19 @@ test('a Slack question can be answered with a form, and the outcome replaces eve
   // call.
   const { state } = await hurt.ended(call)
   expect(state).toBe('succeeded')
-  const evidence = must(await hurt.operator('readAttestation', { params: { run: call.run, call: call.id } }))
+  const evidence = unwrap(
+    await hurt.operator('readAttestation', { params: { run: call.run, call: call.id } }),
+  )
   const statement = JSON.parse(Buffer.from(evidence.envelope.payload, 'base64').toString()) as {
     predicate: { facts: unknown }
   } // the edge's type
   expect(statement.predicate.facts).toMatchObject({
     approval: { answers: [{ by: 'ann', channel: 'slack' }] },
   })
-  const { items } = must(await hurt.operator('readJournal', { params: { run: call.run }, query: {} }))
+  const { items } = unwrap(await hurt.operator('readJournal', { params: { run: call.run }, query: {} }))
   expect(items.find(({ kind }) => kind === 'approved')?.body).toMatchObject({ by: 'ann', channel: 'slack' })
-  expect(must(await propose()).state).not.toBe('awaiting_approval')
-  expect(must(await hurt.operator('listStanding', {})).items).toMatchObject([
+  expect(unwrap(await propose()).state).not.toBe('awaiting_approval')
+  expect(unwrap(await hurt.operator('listStanding', {})).items).toMatchObject([
     { by: 'ann', assurance: 'slack' },
   ])
 })
@@ -263,8 +266,8 @@ test('P07 a Slack button is refused for another approval, use or channel', async
       .status,
   ).toBe(401)
   // The buttons of a removed channel don't work for a new one of the same app.
-  must(await hurt.operator('deleteChannel', { params: { name: 'room' } }))
-  must(await hurt.operator('deleteChannel', { params: { name: 'second' } }))
+  unwrap(await hurt.operator('deleteChannel', { params: { name: 'room' } }))
+  unwrap(await hurt.operator('deleteChannel', { params: { name: 'second' } }))
   await room('third')
   expect((await pressing(value)).status).toBe(401)
   for (const { call } of [one, other]) expect((await approvalOf(call)).answers).toEqual([])
@@ -297,7 +300,7 @@ test('an answer given elsewhere replaces every Slack message of the approval', a
   await room()
   await room('people', { recipients: { roles: [], operators: ['ann', 'bob'] } })
   const { call } = await askInSlack(3)
-  must(
+  unwrap(
     await hurt.operator('answerApproval', {
       params: { id: idOf(call) },
       body: { decision: 'deny', reason: 'no' },
@@ -310,8 +313,8 @@ test('the Slack message of a former operator loses its buttons when the approval
   await operator('cid', ['approver'])
   await room('people', { recipients: { roles: [], operators: ['cid'] }, users: { U0CID: 'cid' } })
   const { call } = await askInSlack()
-  must(await hurt.operator('deleteOperator', { params: { name: 'cid' } }))
-  must(await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: { decision: 'deny' } }))
+  unwrap(await hurt.operator('deleteOperator', { params: { name: 'cid' } }))
+  unwrap(await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: { decision: 'deny' } }))
   await replaced(call, 'Denied by root through api')
 })
 
@@ -319,15 +322,15 @@ test('the Slack message of a cancelled or expired approval says so, and a later 
   await room()
   const cancelled = await askInSlack()
   const late = press(cancelled.first, 'approve')
-  must(await hurt.operator('cancelCall', { params: { run: cancelled.call.run, call: cancelled.call.id } }))
+  unwrap(await hurt.operator('cancelCall', { params: { run: cancelled.call.run, call: cancelled.call.id } }))
   await replaced(cancelled.call, 'Cancelled before it was decided')
   slack.messages.push({ ...cancelled.first, ts: '1.9', blocks: (late['message'] as SlackMessage).blocks }) // a copy that the outbox does not know
   await interact(hurt.stack.url, { ...late, response_url: 'https://hooks.slack.com/actions/1.9' })
   await waitForWhisper('the call has ended: cancelled')
   await replaced(cancelled.call, 'Cancelled before it was decided')
-  const tool = await desk.tool({ sensitive: true, approval_ttl_s: 3 })
+  const tool = await fixtures.tool({ sensitive: true, approval_ttl_s: 3 })
   const expired = await askInSlack(1, async () =>
-    must(await hurt.agent('proposeCallInNewRun', { body: { tool, args: {} } })),
+    unwrap(await hurt.agent('proposeCallInNewRun', { body: { tool, args: {} } })),
   )
   await replaced(expired.call, 'Expired: not enough people answered in time')
   expect((await approvalOf(expired.call)).answers).toEqual([])
@@ -336,7 +339,7 @@ test('the Slack message of a cancelled or expired approval says so, and a later 
 test('where two approvers are required, the first reads that more answers are needed and the Slack message stays open', async () => {
   await room()
   const two = `@id("two") forbid (principal, action in Action::"tool.execute", resource) when { resource.sensitive && context.approval.count < 2 };`
-  await desk.withPolicies({ two }, async () => {
+  await fixtures.withPolicies({ two }, async () => {
     const { call, first } = await askInSlack()
     await interact(hurt.stack.url, press(first, 'approve'))
     await waitForWhisper('more answers are needed')
@@ -356,7 +359,7 @@ test('changed arguments replace the question in every Slack message, and the out
     users: { U0ANN: 'ann', U0BOB: 'bob' },
   })
   const two = `@id("two") forbid (principal, action in Action::"tool.execute", resource) when { resource.sensitive && context.approval.count < 2 };`
-  await desk.withPolicies({ two }, async () => {
+  await fixtures.withPolicies({ two }, async () => {
     const { call, posted, first } = await askInSlack(3)
     const before = press(first, 'approve')
     const change = {
@@ -364,7 +367,7 @@ test('changed arguments replace the question in every Slack message, and the out
       digest: (await approvalOf(call)).digest,
       arguments: { mark: 'changed\n' },
     }
-    const { digest } = must(
+    const { digest } = unwrap(
       await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: change }),
     )
     const told = (one: SlackMessage) => JSON.stringify(one.blocks)
@@ -387,7 +390,7 @@ test('changed arguments replace the question in every Slack message, and the out
 test('if the Slack message of a question was deleted, changed arguments are asked about in a new one', async () => {
   await room()
   const two = `@id("two") forbid (principal, action in Action::"tool.execute", resource) when { resource.sensitive && context.approval.count < 2 };`
-  await desk.withPolicies({ two }, async () => {
+  await fixtures.withPolicies({ two }, async () => {
     const { call, first } = await askInSlack()
     slack.messages.splice(slack.messages.indexOf(first), 1)
     const change = {
@@ -395,13 +398,13 @@ test('if the Slack message of a question was deleted, changed arguments are aske
       digest: (await approvalOf(call)).digest,
       arguments: { mark: 'changed\n' },
     }
-    must(await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: change }))
+    unwrap(await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: change }))
     await eventually(
       'another',
       () => slack.about(call.id).some((one) => JSON.stringify(one.blocks).includes('Changed by root')),
       30_000,
     )
-    must(await hurt.operator('cancelCall', { params: { run: call.run, call: call.id } }))
+    unwrap(await hurt.operator('cancelCall', { params: { run: call.run, call: call.id } }))
     await replaced(call, 'Cancelled before it was decided')
   })
 })
@@ -409,7 +412,7 @@ test('if the Slack message of a question was deleted, changed arguments are aske
 test('where policy requires assurance `key`, a press in Slack leads to the console and the approval stays pending', async () => {
   await room()
   const surely = `@id("surely") forbid (principal, action in Action::"tool.execute", resource) when { resource.sensitive && context.approval.granted && context.approval.assurance != "key" };`
-  await desk.withPolicies({ surely }, async () => {
+  await fixtures.withPolicies({ surely }, async () => {
     const { call, first } = await askInSlack()
     const elsewhere = 'policy accepts an approval of this call only in the console or on the command line'
     await interact(hurt.stack.url, press(first, 'approve'))
@@ -426,13 +429,15 @@ test('where policy requires assurance `key`, a press in Slack leads to the conso
       )
     expect(await approvalOf(call)).toMatchObject({ status: 'pending', answers: [] })
     expect(buttonsOf(first).has('approve')).toBe(true)
-    must(await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: { decision: 'approve' } })) // with the operator's key
+    unwrap(
+      await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: { decision: 'approve' } }),
+    ) // with the operator's key
     await replaced(call, 'Approved by root through api')
   })
 })
 
 test('a Slack webhook gets one message that leads to the console and another one with the outcome', async () => {
-  must(
+  unwrap(
     await hurt.operator('putChannel', {
       params: { name: 'hook' },
       body: { kind: 'slack-webhook', webhook_url: 'https://hooks.slack.com/services/T0/B0/CANARY' },
@@ -441,7 +446,7 @@ test('a Slack webhook gets one message that leads to the console and another one
   const { call, first } = await askInSlack()
   expect([...buttonsOf(first).keys()]).toEqual(['page'])
   expect(JSON.stringify(first)).not.toContain('/approve/')
-  must(await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: { decision: 'deny' } }))
+  unwrap(await hurt.operator('answerApproval', { params: { id: idOf(call) }, body: { decision: 'deny' } }))
   await eventually(
     'the end',
     () => slack.about(call.id).some((one) => headOf(one).includes('Denied by root')),

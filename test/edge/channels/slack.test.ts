@@ -11,13 +11,13 @@ import {
   endedCard,
   escaped,
   form,
+  parseChoice,
   readersCard,
-  saidIn,
 } from '../../../edge/channels/slack/card.ts'
 import { isFresh, readInteraction, signatureHolds, signers } from '../../../edge/channels/slack/request.ts'
 import { slack, slackWebhook } from '../../../edge/channels/slack/slack.ts'
-import { sample } from '../../../edge/channels/test-approval.ts'
-import { readable } from '../../../edge/platform/visible-text.ts'
+import { testApproval } from '../../../edge/channels/test-approval.ts'
+import { readableJson } from '../../../edge/platform/visible-text.ts'
 import { ROOT } from '../../../infra/state.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { ok } from '../../../shared/result.ts'
@@ -113,12 +113,12 @@ const HOSTILE = [
 ] as const
 
 const approvalWith = (value: string, change: Partial<Approval['prompt']> = {}): Approval => ({
-  ...sample(0),
+  ...testApproval(0),
   status: 'pending',
   prompt: {
-    ...sample(0).prompt,
-    command: readable(['echo', value]),
-    arguments: readable({ value }),
+    ...testApproval(0).prompt,
+    command: readableJson(['echo', value]),
+    arguments: readableJson({ value }),
     plan: `runs \`${value}\``,
     reason: value,
     ...change,
@@ -226,8 +226,8 @@ test('the Slack form offers the standing answers that policy allows and parses o
   const all = offered({ covers: 'every call of `x`', most_s: LIMITS.standing_s })
   expect(all.said).toContain('approve session')
   expect(all.view).toContain('very call of ')
-  expect(all.said.map(saidIn)).not.toContain(undefined)
-  expect(saidIn('approve 600')).toEqual({ decision: 'approve', scope: 'timeboxed', ttl_s: 600 })
+  expect(all.said.map(parseChoice)).not.toContain(undefined)
+  expect(parseChoice('approve 600')).toEqual({ decision: 'approve', scope: 'timeboxed', ttl_s: 600 })
   for (const said of [
     '',
     'more',
@@ -240,7 +240,7 @@ test('the Slack form offers the standing answers that policy allows and parses o
     'approve session 60',
     'approve\n',
   ])
-    expect([said, saidIn(said)]).toEqual([said, undefined])
+    expect([said, parseChoice(said)]).toEqual([said, undefined])
 })
 
 // ── Payloads ──

@@ -9,7 +9,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { applyResult, beginAttempt, type DeliveryProgress } from '../../../edge/channels/delivery-state.ts'
 import type { Post } from '../../../edge/channels/medium.ts'
 import { postThrough } from '../../../edge/channels/post.ts'
-import { sample } from '../../../edge/channels/test-approval.ts'
+import { testApproval } from '../../../edge/channels/test-approval.ts'
 import { signed, webhook } from '../../../edge/channels/webhook.ts'
 import { faultInAddress } from '../../../edge/platform/outbound-fetch.ts'
 import { LIMITS } from '../../../shared/limits.ts'
@@ -188,7 +188,10 @@ test('N14 the test setting for loopback accepts only 127.0.0.1 and can replace a
 })
 
 test('a webhook message shortens long texts and has a link only for a recipient', async () => {
-  const approval = { ...sample(0), prompt: { ...sample(0).prompt, arguments: 'x'.repeat(60_000) } }
+  const approval = {
+    ...testApproval(0),
+    prompt: { ...testApproval(0).prompt, arguments: 'x'.repeat(60_000) },
+  }
   const bodies: string[] = []
   const post: Post = async ({ body }) => {
     bodies.push(body)

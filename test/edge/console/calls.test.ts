@@ -6,15 +6,15 @@ import { LIMITS } from '../../../shared/limits.ts'
 import { browserForTests } from '../../support/browser/browser.ts'
 import { DESK, signedIn } from '../../support/browser/console-page.ts'
 import { ConsoleSession } from '../../support/browser/console-session.ts'
-import { Desk, granted } from '../../support/fixtures.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const desk = new Desk('console-calls', sharedStack())
-const agent = await desk.agent()
-const tool = await desk.tool({ limits: { output_bytes: LIMITS.output_bytes } })
-const [admin, auditor] = [await desk.operator(['admin']), await desk.operator(['auditor'])]
-const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const fixtures = new Fixtures('console-calls', sharedStack())
+const agent = await fixtures.agent()
+const tool = await fixtures.tool({ limits: { output_bytes: LIMITS.output_bytes } })
+const [admin, auditor] = [await fixtures.operator(['admin']), await fixtures.operator(['auditor'])]
+const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
 const browser = await browserForTests()
 
 const HOSTILE = '</pre><script>document.title = "taken"</script>\u001b[2J\u202etxt.exe\ta\n'
@@ -22,18 +22,18 @@ const SHOWN = '</pre><script>document.title = "taken"</script>\\u{1b}[2J\\u{202e
 
 const at = (id: string): string => `/console/calls/${id}`
 async function running() {
-  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
-  return { ...call, claim: granted(await peer.claim(call.id)) }
+  const call = unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  return { ...call, claim: unwrap(await peer.claim(call.id)) }
 }
 const write = async (id: string, stream: 'stdout' | 'stderr', offset: number, text: string) =>
-  granted(
+  unwrap(
     await peer.client('output', {
       params: { call: id },
       body: { fence: 1, stream, offset, data: Buffer.from(text).toString('base64') },
     }),
   )
 const visit = (path: string, key: string, javaScriptEnabled: boolean) =>
-  signedIn(browser, { url: desk.url, path, key }, { viewport: DESK, javaScriptEnabled })
+  signedIn(browser, { url: fixtures.url, path, key }, { viewport: DESK, javaScriptEnabled })
 
 test('the page of a running call shows output live across a broken stream, then the cancellation and the end', async () => {
   const { id, run, claim } = await running()
@@ -49,14 +49,14 @@ test('the page of a running call shows output live across a broken stream, then 
     begun++ === 0 ? route.fulfill({ contentType: 'text/event-stream', body }) : route.continue(),
   )
   await write(id, 'stdout', 0, HOSTILE)
-  await page.goto(new URL(at(id), desk.url).href)
+  await page.goto(new URL(at(id), fixtures.url).href)
   await write(id, 'stdout', Buffer.byteLength(HOSTILE), second)
   await output.getByText(second.trim()).waitFor()
   expect([await progress.isVisible(), (await state.textContent())?.trim()]).toEqual([false, 'running'])
   await write(id, 'stderr', 0, '50 %\n')
   await progress.getByText('50 %').waitFor()
   expect(await output.textContent()).toBe(`${SHOWN}second <b>line</b>\n`)
-  granted(await agent.client('cancelCall', { params: { run, call: id } }))
+  unwrap(await agent.client('cancelCall', { params: { run, call: id } }))
   await page.getByText('running; cancellation requested').waitFor()
   expect(await page.getByRole('button', { name: 'Cancel this call' }).count()).toBe(0)
   await peer.settle(claim, {
@@ -98,8 +98,8 @@ test('the page of a call needs permission to read, and cancelling needs permissi
   const { id, run } = await running()
   await write(id, 'stdout', 0, 'kept from strangers\n')
   const [reader, nobody] = [
-    await ConsoleSession.open(desk.url, auditor.key),
-    await ConsoleSession.open(desk.url, (await desk.operator([])).key),
+    await ConsoleSession.open(fixtures.url, auditor.key),
+    await ConsoleSession.open(fixtures.url, (await fixtures.operator([])).key),
   ]
   const text = await (await reader.get(at(id))).text()
   expect([text.includes('kept from strangers'), text.includes('Cancel this call')]).toEqual([true, false])
@@ -109,20 +109,20 @@ test('the page of a call needs permission to read, and cancelling needs permissi
     await nobody.get(`${at(id)}/output`),
     await reader.get(at(id.replace(/.{5}_1$/, '00000_1'))),
     await reader.get(`${at(id)}?after=x`),
-    await fetch(new URL(`${at(id)}/output`, desk.url)),
+    await fetch(new URL(`${at(id)}/output`, fixtures.url)),
   ]
   expect(answers.map(({ status }) => status)).toEqual([403, 403, 403, 404, 400, 401])
   for (const answer of answers) expect(await answer.text()).not.toContain('kept from strangers')
-  const own = await ConsoleSession.open(desk.url, admin.key)
+  const own = await ConsoleSession.open(fixtures.url, admin.key)
   expect((await own.post(at(id), { ...(await own.fields(at(id))), form: 'x' })).status).toBe(403)
-  expect(granted(await agent.client('readCall', { params: { run, call: id } })).state).toBe('running')
+  expect(unwrap(await agent.client('readCall', { params: { run, call: id } })).state).toBe('running')
 })
 
 test('an open call page whose session ends asks to sign in again', async () => {
   const { id } = await running()
-  const operator = await desk.operator(['admin'])
+  const operator = await fixtures.operator(['admin'])
   const page = await visit(at(id), operator.key, true)
-  granted(await desk.root('deleteOperator', { params: { name: operator.name } }))
+  unwrap(await fixtures.root('deleteOperator', { params: { name: operator.name } }))
   await write(id, 'stdout', 0, 'after\n')
   await page.getByLabel('Operator key').waitFor()
 })

@@ -3,16 +3,16 @@
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../../shared/limits.ts'
 import { ConsoleSession } from '../../support/browser/console-session.ts'
-import { Desk, granted } from '../../support/fixtures.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
-import { eventually } from '../../support/worker/lone-worker.ts'
 
-const desk = new Desk('inbox-pages', sharedStack())
-const agent = await desk.agent()
+const fixtures = new Fixtures('inbox-pages', sharedStack())
+const agent = await fixtures.agent()
 const input_schema = { type: 'object' }
 const tools = [
-  await desk.tool({ capabilities: ['process_exec'], input_schema }),
-  await desk.tool({ capabilities: ['network'], input_schema }),
+  await fixtures.tool({ capabilities: ['process_exec'], input_schema }),
+  await fixtures.tool({ capabilities: ['network'], input_schema }),
 ]
 const ALL = LIMITS.page + 12
 
@@ -20,11 +20,11 @@ test('each pending approval is on exactly one page of the inbox, in either order
   const ids: string[] = []
   for (let from = 0; from < ALL; from += 16) {
     const some = Array.from({ length: Math.min(16, ALL - from) }, (_, i) =>
-      desk.asked(agent.client, tools[(from + i) % 2] ?? '', { n: from + i }),
+      fixtures.proposeForApproval(agent.client, tools[(from + i) % 2] ?? '', { n: from + i }),
     )
     ids.push(...(await Promise.all(some)).map(({ approval }) => approval.id))
   }
-  const session = await ConsoleSession.open(desk.url, desk.rootKey)
+  const session = await ConsoleSession.open(fixtures.url, fixtures.rootKey)
   const page = async (path: string) => {
     const text = await (await session.get(path)).text()
     const cards = [...text.matchAll(/<li class="card (\w+)">[\s\S]*?<a id="(apr_\w+)"/g)].map(
@@ -65,8 +65,8 @@ test('each pending approval is on exactly one page of the inbox, in either order
   const listed: string[] = []
   for (;;) {
     const after = listed.at(-1)
-    const { items } = granted(
-      await desk.root('listApprovals', {
+    const { items } = unwrap(
+      await fixtures.root('listApprovals', {
         query: { status: 'all', ...(after === undefined ? {} : { after }) },
       }),
     )

@@ -6,13 +6,13 @@ import type { AddressInfo } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { browserForTests } from '../../support/browser/browser.ts'
 import { DESK, PHONE, signedIn } from '../../support/browser/console-page.ts'
-import { Desk, granted } from '../../support/fixtures.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
-const desk = new Desk('console-walk', sharedStack())
-const agent = await desk.agent()
-const approver = await desk.operator(['approver'])
-const tool = await desk.tool({
+const fixtures = new Fixtures('console-walk', sharedStack())
+const agent = await fixtures.agent()
+const approver = await fixtures.operator(['approver'])
+const tool = await fixtures.tool({
   capabilities: ['process_exec'],
   input_schema: { type: 'object' },
   executor: { argv: ['echo', '{...words}'] },
@@ -21,7 +21,7 @@ const tool = await desk.tool({
 const browser = await browserForTests()
 
 const openConsole = (options: Parameters<typeof signedIn>[2]) =>
-  signedIn(browser, { url: desk.url, path: `/console?agent=${agent.name}`, key: approver.key }, options)
+  signedIn(browser, { url: fixtures.url, path: `/console?agent=${agent.name}`, key: approver.key }, options)
 
 describe.each([
   ['a phone', PHONE, false],
@@ -30,9 +30,9 @@ describe.each([
   ['a desk', DESK, true],
 ] as const)('on %s', (_name, viewport, javaScriptEnabled) => {
   test(`an operator opens a pending approval, approves for an hour and sees the outcome, ${javaScriptEnabled ? 'with' : 'without'} JavaScript`, async () => {
-    const run = granted(await agent.client('createRun', { body: {} })).id
+    const run = unwrap(await agent.client('createRun', { body: {} })).id
     const propose = async (word: string) =>
-      granted(await agent.client('proposeCall', { params: { run }, body: { tool, args: { words: [word] } } }))
+      unwrap(await agent.client('proposeCall', { params: { run }, body: { tool, args: { words: [word] } } }))
     const page = await openConsole({ viewport, javaScriptEnabled })
     const { approval } = await propose('first')
     const card = page.locator(`.card a[href="/console/approvals/${approval?.id}"]`)
@@ -52,7 +52,7 @@ describe.each([
       new RegExp(`Approved.*by ${approver.name}.*also for similar calls`, 's'),
     )
     expect(await page.locator('button[name=decision]').count()).toBe(0)
-    const said = granted(await desk.root('readApproval', { params: { id: approval?.id ?? '' } }))
+    const said = unwrap(await fixtures.root('readApproval', { params: { id: approval?.id ?? '' } }))
     expect(said.answers).toMatchObject([
       { by: approver.name, channel: 'console', scope: 'timeboxed', ttl_s: 3_600 },
     ])
@@ -70,9 +70,9 @@ test.each([
 ])(
   'on %s without JavaScript, approving with fewer arguments reviews the change and runs exactly that',
   async (_name, viewport) => {
-    const { approval } = await desk.asked(agent.client, tool, { words: ['one', 'two'] })
+    const { approval } = await fixtures.proposeForApproval(agent.client, tool, { words: ['one', 'two'] })
     const page = await openConsole({ viewport, javaScriptEnabled: false })
-    await page.goto(`${desk.url}/console/approvals/${approval.id}`)
+    await page.goto(`${fixtures.url}/console/approvals/${approval.id}`)
     const show = async (text: string) => {
       const fold = page.getByText('Approve with changed arguments')
       if (!(await page.locator('#change-text').isVisible())) await fold.click()
@@ -89,14 +89,14 @@ test.each([
     await page.locator('#change-text').fill('{"words":["one"]}')
     await page.getByRole('button', { name: 'Approve', exact: true }).click() // B10: not the agent's call
     expect(await page.locator('.changes').textContent()).toContain('/words/1')
-    expect(granted(await desk.root('readApproval', { params: { id: approval.id } }))).toMatchObject({
+    expect(unwrap(await fixtures.root('readApproval', { params: { id: approval.id } }))).toMatchObject({
       status: 'pending',
       answers: [],
     })
     await page.getByRole('button', { name: 'Approve with changes' }).click()
     expect(await page.getByRole('status').textContent()).toContain('Approved')
     expect(await page.locator('pre.command').textContent()).not.toContain('two')
-    const said = granted(await desk.root('readApproval', { params: { id: approval.id } }))
+    const said = unwrap(await fixtures.root('readApproval', { params: { id: approval.id } }))
     expect(said).toMatchObject({ status: 'approved', edits: [{ by: approver.name, channel: 'console' }] })
   },
 )
@@ -110,7 +110,7 @@ async function elsewhere(body: string): Promise<string> {
 }
 
 test('P03 K05 the console can’t be framed, even for a signed-in operator', async () => {
-  const { approval } = await desk.asked(agent.client, tool, { words: ['framed'] })
+  const { approval } = await fixtures.proposeForApproval(agent.client, tool, { words: ['framed'] })
   const page = await openConsole({ viewport: DESK, javaScriptEnabled: true })
   const complaints: string[] = []
   page.on('console', (message) => complaints.push(message.text()))
@@ -124,7 +124,7 @@ test('P03 K05 the console can’t be framed, even for a signed-in operator', asy
     '/console/sign-in',
   ]) {
     complaints.length = 0
-    const framed = new URL(path, desk.url).href
+    const framed = new URL(path, fixtures.url).href
     await page.goto(
       await elsewhere(
         `<iframe id=ours src="${framed}" width=900 height=700></iframe><iframe id=control src="${innocent}"></iframe>`,

@@ -7,28 +7,28 @@ import { LIMITS } from '../../../shared/limits.ts'
 import { browserForTests } from '../../support/browser/browser.ts'
 import { DESK, PHONE, signedIn } from '../../support/browser/console-page.ts'
 import { faintTexts, focused, sideways } from '../../support/browser/in-page.ts'
-import { Desk, granted } from '../../support/fixtures.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
-const desk = new Desk('console-pages', sharedStack())
-const agent = await desk.agent()
-const sensitive = await desk.tool({
+const fixtures = new Fixtures('console-pages', sharedStack())
+const agent = await fixtures.agent()
+const sensitive = await fixtures.tool({
   capabilities: ['process_exec'],
   input_schema: { type: 'object' },
   executor: { argv: ['echo', '{...words}'] },
 })
-const approver = await desk.operator(['approver'])
+const approver = await fixtures.operator(['approver'])
 
 const browser = await browserForTests()
 
-const at = (path: string): string => new URL(path, desk.url).href
+const at = (path: string): string => new URL(path, fixtures.url).href
 const askApproval = async (words: unknown = ['hello']) =>
-  (await desk.asked(agent.client, sensitive, { words })).approval.id
-const approvalOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } }))
+  (await fixtures.proposeForApproval(agent.client, sensitive, { words })).approval.id
+const approvalOf = async (id: string) => unwrap(await fixtures.root('readApproval', { params: { id } }))
 const mine = `/console?agent=${agent.name}`
 
 const openConsole = (path: string, options: BrowserContextOptions = {}, key = approver.key): Promise<Page> =>
-  signedIn(browser, { url: desk.url, path, key }, options)
+  signedIn(browser, { url: fixtures.url, path, key }, options)
 
 /** Removes the cards of other test files from a page that lists all; returns how many remain. */
 const ownCardsAlone = (page: Page): Promise<number> =>
@@ -66,12 +66,12 @@ describe.each([
 
   test('console pages have enough contrast, don’t scroll sideways and have large enough controls', async () => {
     const id = await askApproval(['x'.repeat(600), 'lorem ipsum '.repeat(300)])
-    const run = { session: desk.name() }
-    const stands = granted(
+    const run = { session: fixtures.name() }
+    const stands = unwrap(
       await agent.client('proposeCallInNewRun', { body: { tool: sensitive, args: { words: [] }, run } }),
     )
     const yes = { decision: 'approve', scope: 'session', reason: 'y'.repeat(600) } as const
-    granted(await approver.client('answerApproval', { params: { id: stands.approval?.id ?? '' }, body: yes }))
+    unwrap(await approver.client('answerApproval', { params: { id: stands.approval?.id ?? '' }, body: yes }))
     const page = await openConsole(`/console/approvals/${id}`, {
       viewport,
       colorScheme,
@@ -162,7 +162,7 @@ test('an open inbox updates live, keeps the selection and announces a change onc
   await page.locator(`#choose-${second}`).check()
   await page.locator(`#choose-${second}`).focus()
   const before = await page.locator('#words').textContent()
-  granted(await desk.root('answerApproval', { params: { id: first }, body: { decision: 'deny' } }))
+  unwrap(await fixtures.root('answerApproval', { params: { id: first }, body: { decision: 'deny' } }))
   await card(first).waitFor({ state: 'detached' })
   const third = await askApproval(['third'])
   await card(third).waitFor()
@@ -174,8 +174,8 @@ test('an open inbox updates live, keeps the selection and announces a change onc
 test('an approval that is answered in another tab shows its outcome in this one', async () => {
   const id = await askApproval()
   const page = await openConsole(`/console/approvals/${id}`, { javaScriptEnabled: true })
-  granted(
-    await desk.root('answerApproval', {
+  unwrap(
+    await fixtures.root('answerApproval', {
       params: { id },
       body: { decision: 'deny', reason: 'in another tab' },
     }),
@@ -188,7 +188,7 @@ test('the text being written stays when a colleague answers first, and the butto
   const id = await askApproval()
   const page = await openConsole(`/console/approvals/${id}`, { javaScriptEnabled: true })
   await page.getByRole('textbox', { name: 'Reason' }).fill('because I have thought about it')
-  granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))
+  unwrap(await fixtures.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))
   await page.getByRole('alert').waitFor()
   expect(await page.getByRole('textbox', { name: 'Reason' }).inputValue()).toBe(
     'because I have thought about it',
@@ -215,7 +215,7 @@ test('a page that is sending its answer waits for the result instead of reloadin
   })
   const answering = page.getByRole('button', { name: 'Approve', exact: true }).click()
   await held.promise
-  granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))
+  unwrap(await fixtures.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))
   await other.getByRole('heading', { name: 'Denied', level: 1 }).waitFor()
   release.resolve()
   await answering
@@ -246,14 +246,14 @@ test('a page whose stream was refused with `too_many_streams` retries', async ()
         .then(() => false),
     ])
   }
-  granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))
+  unwrap(await fixtures.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))
   await page.getByRole('heading', { name: 'Denied', level: 1 }).waitFor()
 })
 
 test('an open inbox whose session ends asks to sign in again', async () => {
-  const operator = await desk.operator(['approver'])
+  const operator = await fixtures.operator(['approver'])
   const page = await openConsole(mine, { javaScriptEnabled: true }, operator.key)
-  granted(await desk.root('deleteOperator', { params: { name: operator.name } }))
+  unwrap(await fixtures.root('deleteOperator', { params: { name: operator.name } }))
   await page.getByLabel('Operator key').waitFor()
 })
 
@@ -263,7 +263,9 @@ test('selected approvals are denied together with one reason, and no others', as
   for (const id of ids.slice(0, 2)) await page.locator(`#choose-${id}`).check()
   await page.locator('#deny-chosen summary').click()
   await page.getByRole('textbox', { name: 'Reason' }).fill('not now')
-  granted(await desk.root('answerApproval', { params: { id: ids[0] ?? '' }, body: { decision: 'approve' } }))
+  unwrap(
+    await fixtures.root('answerApproval', { params: { id: ids[0] ?? '' }, body: { decision: 'approve' } }),
+  )
   await page.getByRole('button', { name: 'Deny selected' }).click()
   expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('1 of 2 denied')
   const seen = await Promise.all(ids.map(async (id) => (await approvalOf(id)).status))
@@ -275,8 +277,8 @@ test('selected approvals are denied together with one reason, and no others', as
 })
 
 test('a standing approval in the console says what it covers, and the next call does not ask', async () => {
-  const run = granted(await agent.client('createRun', { body: {} })).id
-  const call = granted(
+  const run = unwrap(await agent.client('createRun', { body: {} })).id
+  const call = unwrap(
     await agent.client('proposeCall', {
       params: { run },
       body: { tool: sensitive, args: { words: ['one'] } },
@@ -292,7 +294,7 @@ test('a standing approval in the console says what it covers, and the next call 
     status: 'approved',
     answers: [{ scope: 'timeboxed', ttl_s: 600 }],
   })
-  const again = granted(
+  const again = unwrap(
     await agent.client('proposeCall', {
       params: { run },
       body: { tool: sensitive, args: { words: ['two'] } },
@@ -302,8 +304,8 @@ test('a standing approval in the console says what it covers, and the next call 
 })
 
 test('the console offers only the standing answers that policy allows', async () => {
-  const each = await desk.tool({ capabilities: ['secrets_read'], input_schema: { type: 'object' } })
-  const id = (await desk.asked(agent.client, each)).approval.id
+  const each = await fixtures.tool({ capabilities: ['secrets_read'], input_schema: { type: 'object' } })
+  const id = (await fixtures.proposeForApproval(agent.client, each)).approval.id
   const page = await openConsole(`/console/approvals/${id}`)
   const offered = () => page.locator('button[name=standing]').allTextContents()
   expect(await offered()).toEqual(['Deny for the session'])
@@ -314,10 +316,12 @@ test('the console offers only the standing answers that policy allows', async ()
     status: 'denied',
     answers: [{ decision: 'deny', scope: 'session' }],
   })
-  const brief = await desk.tool({ capabilities: ['process_exec'], input_schema: { type: 'object' } })
+  const brief = await fixtures.tool({ capabilities: ['process_exec'], input_schema: { type: 'object' } })
   const rule = `@id("brief") forbid (principal, action == Action::"tool.execute/${brief}", resource) when { context.approval.standing_s > 60 };`
-  await desk.withPolicies({ brief: rule }, async () => {
-    await page.goto(at(`/console/approvals/${(await desk.asked(agent.client, brief)).approval.id}`))
+  await fixtures.withPolicies({ brief: rule }, async () => {
+    await page.goto(
+      at(`/console/approvals/${(await fixtures.proposeForApproval(agent.client, brief)).approval.id}`),
+    )
     expect(await offered()).toEqual(['Deny for the session', 'Approve for a minute'])
   })
 })
@@ -325,8 +329,8 @@ test('the console offers only the standing answers that policy allows', async ()
 test('a second answer changes nothing and shows the outcome', async () => {
   const id = await askApproval()
   const page = await openConsole(`/console/approvals/${id}`)
-  granted(
-    await desk.root('answerApproval', {
+  unwrap(
+    await fixtures.root('answerApproval', {
       params: { id },
       body: { decision: 'deny', reason: 'by another way' },
     }),
@@ -369,7 +373,7 @@ test('the console shows the full text of a shortened card in parts, before and a
   await whole.getByRole('link', { name: 'Part 2' }).click()
   expect(await whole.locator('pre').textContent()).toContain('CCCC')
   expect(await whole.getAttribute('open')).not.toBe(null)
-  granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))
+  unwrap(await fixtures.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))
   await page.goto(at(`/console/approvals/${id}`))
   expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Denied')
   expect(await whole.locator('pre').textContent()).toContain(middle)

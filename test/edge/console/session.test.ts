@@ -3,19 +3,20 @@
 
 import { expect, test } from 'vitest'
 import { ConsoleSession, signIn } from '../../support/browser/console-session.ts'
-import { Desk, granted } from '../../support/fixtures.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
-const desk = new Desk('console', sharedStack())
-const agent = await desk.agent()
-const sensitive = await desk.tool({ capabilities: ['process_exec'], input_schema: { type: 'object' } })
-const askApproval = async () => (await desk.asked(agent.client, sensitive, { text: desk.name() })).approval.id
-const statusOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } })).status
+const fixtures = new Fixtures('console', sharedStack())
+const agent = await fixtures.agent()
+const sensitive = await fixtures.tool({ capabilities: ['process_exec'], input_schema: { type: 'object' } })
+const askApproval = async () =>
+  (await fixtures.proposeForApproval(agent.client, sensitive, { text: fixtures.name() })).approval.id
+const statusOf = async (id: string) => unwrap(await fixtures.root('readApproval', { params: { id } })).status
 const page = (id: string) => `/console/approvals/${id}`
-const approver = await desk.operator(['approver'])
+const approver = await fixtures.operator(['approver'])
 
 test('an approval given in the console is recorded for the signed-in operator with channel console', async () => {
-  const session = await ConsoleSession.open(desk.url, approver.key)
+  const session = await ConsoleSession.open(fixtures.url, approver.key)
   const id = await askApproval()
   expect(await (await session.get(`/console?tool=${sensitive}`)).text()).toContain(page(id))
   const answered = await session.post(page(id), {
@@ -24,7 +25,7 @@ test('an approval given in the console is recorded for the signed-in operator wi
     reason: 'fine',
   })
   expect([answered.status, answered.headers.get('location')]).toEqual([303, page(id)])
-  const approval = granted(await desk.root('readApproval', { params: { id } }))
+  const approval = unwrap(await fixtures.root('readApproval', { params: { id } }))
   expect(approval).toMatchObject({
     status: 'approved',
     answers: [{ by: approver.name, channel: 'console', reason: 'fine' }],
@@ -33,7 +34,7 @@ test('an approval given in the console is recorded for the signed-in operator wi
 })
 
 test('K05 the session cookie is HttpOnly, SameSite=Strict and host-only; no page or URL has a key or token', async () => {
-  const session = await ConsoleSession.open(desk.url, approver.key)
+  const session = await ConsoleSession.open(fixtures.url, approver.key)
   expect(session.setCookie).toMatch(
     /^countersign=default\.[\w-]{43}; Path=\/; Max-Age=43200; HttpOnly; SameSite=Strict$/,
   )
@@ -55,12 +56,12 @@ test('K05 the session cookie is HttpOnly, SameSite=Strict and host-only; no page
 })
 
 test('K05 signing in always opens a new session and ends the one that the browser sent (fixation)', async () => {
-  const planted = await ConsoleSession.open(desk.url, approver.key)
-  const session = await ConsoleSession.open(desk.url, approver.key, { cookie: planted.cookie })
+  const planted = await ConsoleSession.open(fixtures.url, approver.key)
+  const session = await ConsoleSession.open(fixtures.url, approver.key, { cookie: planted.cookie })
   expect(session.cookie).not.toBe(planted.cookie)
   expect((await planted.get('/console')).status).toBe(401)
   const chosen = `countersign=default.${'A'.repeat(43)}`
-  const other = await ConsoleSession.open(desk.url, approver.key, { cookie: chosen })
+  const other = await ConsoleSession.open(fixtures.url, approver.key, { cookie: chosen })
   expect(other.cookie).not.toBe(chosen)
   expect((await other.get('/console', { headers: { cookie: chosen } })).status).toBe(401)
   expect((await other.get('/console', { headers: { cookie: `${other.cookie}; ${chosen}` } })).status).toBe(
@@ -69,27 +70,27 @@ test('K05 signing in always opens a new session and ends the one that the browse
 })
 
 test('K05 a stolen cookie is useless on the next request after its key was rotated or revoked', async () => {
-  const operator = await desk.operator(['approver'])
-  const before = await ConsoleSession.open(desk.url, operator.key)
+  const operator = await fixtures.operator(['approver'])
+  const before = await ConsoleSession.open(fixtures.url, operator.key)
   expect((await before.get('/console')).status).toBe(200)
-  const { key } = granted(await desk.root('rotateOperatorKey', { params: { name: operator.name } }))
+  const { key } = unwrap(await fixtures.root('rotateOperatorKey', { params: { name: operator.name } }))
   expect((await before.get('/console')).status).toBe(401)
-  const after = await ConsoleSession.open(desk.url, key ?? '')
+  const after = await ConsoleSession.open(fixtures.url, key ?? '')
   expect((await after.get('/console')).status).toBe(200)
-  granted(await desk.root('deleteOperator', { params: { name: operator.name } }))
+  unwrap(await fixtures.root('deleteOperator', { params: { name: operator.name } }))
   expect((await after.get('/console')).status).toBe(401)
 })
 
 test('K05 signing out ends the session, also for a copy of the cookie', async () => {
-  const session = await ConsoleSession.open(desk.url, approver.key)
+  const session = await ConsoleSession.open(fixtures.url, approver.key)
   const out = await session.post('/console/sign-out', await session.fields('/console'))
   expect([out.status, out.headers.get('set-cookie')]).toEqual([303, expect.stringContaining('Max-Age=0')])
   expect((await session.get('/console')).status).toBe(401)
 })
 
 test('a decision needs a session, its form token and our origin', async () => {
-  const session = await ConsoleSession.open(desk.url, approver.key)
-  const other = await ConsoleSession.open(desk.url, desk.rootKey)
+  const session = await ConsoleSession.open(fixtures.url, approver.key)
+  const other = await ConsoleSession.open(fixtures.url, fixtures.rootKey)
   const id = await askApproval()
   const fields = { ...(await session.fields(page(id))), decision: 'approve' }
   const tried: Record<string, Promise<Response>> = {
@@ -100,7 +101,7 @@ test('a decision needs a session, its form token and our origin', async () => {
     }),
     'no form token': session.post(page(id), { ...fields, form: '' }),
     'a foreign origin': session.post(page(id), fields, { origin: 'https://evil.example' }),
-    'no origin': fetch(new URL(page(id), desk.url), {
+    'no origin': fetch(new URL(page(id), fixtures.url), {
       method: 'POST',
       body: new URLSearchParams(fields),
       headers: { cookie: session.cookie },
@@ -117,10 +118,10 @@ test('a decision needs a session, its form token and our origin', async () => {
       body: JSON.stringify(fields),
       headers: { 'content-type': 'application/json' },
     }),
-    'a key instead': fetch(new URL(page(id), desk.url), {
+    'a key instead': fetch(new URL(page(id), fixtures.url), {
       method: 'POST',
       body: new URLSearchParams(fields),
-      headers: { authorization: `Bearer ${approver.key}`, origin: new URL(desk.url).origin },
+      headers: { authorization: `Bearer ${approver.key}`, origin: new URL(fixtures.url).origin },
     }),
   }
   const seen = await Promise.all(
@@ -144,28 +145,28 @@ test('a decision needs a session, its form token and our origin', async () => {
 
 test('each page asks policy what the API asks: an auditor reads and answers nothing, an operator without a role reads nothing', async () => {
   const id = await askApproval()
-  const auditor = await ConsoleSession.open(desk.url, (await desk.operator(['auditor'])).key)
+  const auditor = await ConsoleSession.open(fixtures.url, (await fixtures.operator(['auditor'])).key)
   expect((await auditor.get('/console')).status).toBe(200)
   expect(await (await auditor.get(page(id))).text()).not.toContain('name="decision"')
-  const root = await ConsoleSession.open(desk.url, desk.rootKey)
+  const root = await ConsoleSession.open(fixtures.url, fixtures.rootKey)
   const { digest = '' } = await root.fields(page(id))
   const { form = '' } = await auditor.fields('/console')
   expect((await auditor.post(page(id), { form, digest, decision: 'approve' })).status).toBe(403)
-  const nobody = await ConsoleSession.open(desk.url, (await desk.operator([])).key)
+  const nobody = await ConsoleSession.open(fixtures.url, (await fixtures.operator([])).key)
   for (const path of ['/console', page(id)]) expect((await nobody.get(path)).status).toBe(403)
   expect(await statusOf(id)).toBe('pending')
 })
 
 test('K05 the session cookie works only for the console, not for the API', async () => {
-  const session = await ConsoleSession.open(desk.url, desk.rootKey)
+  const session = await ConsoleSession.open(fixtures.url, fixtures.rootKey)
   for (const path of ['/v1/approvals', '/v1/agents', '/v1/policies', '/v1/tools'])
     expect((await session.get(path)).status).toBe(401)
 })
 
 test('K05 denying several at once needs form token, origin and permission too', async () => {
   const id = await askApproval()
-  const session = await ConsoleSession.open(desk.url, approver.key)
-  const auditor = await ConsoleSession.open(desk.url, (await desk.operator(['auditor'])).key)
+  const session = await ConsoleSession.open(fixtures.url, approver.key)
+  const auditor = await ConsoleSession.open(fixtures.url, (await fixtures.operator(['auditor'])).key)
   const fields = { ...(await session.fields('/console')), id, decision: 'deny' }
   const seen = await Promise.all([
     session.post('/console/approvals', { ...fields, form: '' }),
@@ -180,8 +181,8 @@ test('K05 denying several at once needs form token, origin and permission too', 
 })
 
 test('the inbox stream starts with the present list, resumes after the last seen change, and ends with the session', async () => {
-  const operator = await desk.operator(['approver'])
-  const session = await ConsoleSession.open(desk.url, operator.key)
+  const operator = await fixtures.operator(['approver'])
+  const session = await ConsoleSession.open(fixtures.url, operator.key)
   const abort = new AbortController()
   const next = async (headers: Record<string, string> = {}) => {
     const stream = await session.get(`/console/events?agent=${agent.name}`, { headers, signal: abort.signal })
@@ -200,7 +201,7 @@ test('the inbox stream starts with the present list, resumes after the last seen
     let text = ''
     while (!text.includes(id)) text = await stream() // changes of other test files may come first
   }
-  granted(await desk.root('deleteOperator', { params: { name: operator.name } }))
+  unwrap(await fixtures.root('deleteOperator', { params: { name: operator.name } }))
   for (const stream of [read, resumed]) {
     let text = ''
     while (!text.startsWith('event: over')) text = await stream()
@@ -211,7 +212,7 @@ test('the inbox stream starts with the present list, resumes after the last seen
 })
 
 test('GET and HEAD on console routes change nothing, whatever they contain', async () => {
-  const session = await ConsoleSession.open(desk.url, approver.key)
+  const session = await ConsoleSession.open(fixtures.url, approver.key)
   const id = await askApproval()
   const fields = new URLSearchParams({ ...(await session.fields(page(id))), decision: 'approve' })
   for (const method of ['GET', 'HEAD'])
@@ -223,36 +224,36 @@ test('GET and HEAD on console routes change nothing, whatever they contain', asy
 
 test('K05 only an operator’s key signs in, and only from our own origin', async () => {
   for (const key of ['', 'x', agent.key, approver.key.replace('_default_', '_other_'), `${approver.key}0`]) {
-    const answer = await signIn(desk.url, key)
+    const answer = await signIn(fixtures.url, key)
     expect([answer.status, answer.headers.get('set-cookie')]).toEqual([401, null])
     expect(await answer.text()).not.toContain(agent.key)
   }
-  const foreign = await signIn(desk.url, approver.key, { origin: 'https://evil.example' })
+  const foreign = await signIn(fixtures.url, approver.key, { origin: 'https://evil.example' })
   expect([foreign.status, foreign.headers.get('set-cookie')]).toEqual([403, null])
 })
 
 test('K03 guessing a key is refused after ten tries a minute, without locking out other keys', async () => {
-  const victim = await desk.operator(['approver'])
+  const victim = await fixtures.operator(['approver'])
   const guess = `${victim.key.slice(0, -1)}${victim.key.endsWith('0') ? '1' : '0'}`
   const seen: number[] = []
-  for (let i = 0; i < 12; i++) seen.push((await signIn(desk.url, guess)).status)
+  for (let i = 0; i < 12; i++) seen.push((await signIn(fixtures.url, guess)).status)
   expect(seen).toEqual([...Array.from({ length: 10 }, () => 401), 429, 429])
-  expect((await signIn(desk.url, victim.key)).status).toBe(429)
-  expect((await signIn(desk.url, approver.key)).status).toBe(303)
+  expect((await signIn(fixtures.url, victim.key)).status).toBe(429)
+  expect((await signIn(fixtures.url, approver.key)).status).toBe(303)
 })
 
 test('a session above an operator’s limit ends the least recently used one', async () => {
-  const operator = await desk.operator(['approver'])
-  const first = await ConsoleSession.open(desk.url, operator.key)
-  for (let i = 0; i < 15; i++) await ConsoleSession.open(desk.url, operator.key)
+  const operator = await fixtures.operator(['approver'])
+  const first = await ConsoleSession.open(fixtures.url, operator.key)
+  for (let i = 0; i < 15; i++) await ConsoleSession.open(fixtures.url, operator.key)
   expect((await first.get('/console')).status).toBe(200)
-  await ConsoleSession.open(desk.url, operator.key)
+  await ConsoleSession.open(fixtures.url, operator.key)
   expect((await first.get('/console')).status).toBe(401)
 })
 
 test('signing in returns to the requested page and never to another site', async () => {
   const id = await askApproval()
-  const shown = await fetch(new URL(page(id), desk.url))
+  const shown = await fetch(new URL(page(id), fixtures.url))
   expect([shown.status, (await shown.text()).includes(`name="back" value="${page(id)}"`)]).toEqual([
     401,
     true,
@@ -266,17 +267,17 @@ test('signing in returns to the requested page and never to another site', async
     ['/console/sign-out', '/console'],
     ['/console?a\r\nset-cookie: x=y', '/console'],
   ] as const) {
-    const answer = await signIn(desk.url, approver.key, {}, { back })
+    const answer = await signIn(fixtures.url, approver.key, {}, { back })
     expect([back, answer.headers.get('location')]).toEqual([back, leads])
   }
 })
 
 test('the inbox filters by agent, tool, risk and literal text', async () => {
-  const session = await ConsoleSession.open(desk.url, approver.key)
-  const harmless = await desk.tool({ sensitive: true, input_schema: { type: 'object' } })
+  const session = await ConsoleSession.open(fixtures.url, approver.key)
+  const harmless = await fixtures.tool({ sensitive: true, input_schema: { type: 'object' } })
   const [plain, odd] = [
     await askApproval(),
-    (await desk.asked(agent.client, harmless, { text: 'Odd % _ \' "<b>' })).approval.id,
+    (await fixtures.proposeForApproval(agent.client, harmless, { text: 'Odd % _ \' "<b>' })).approval.id,
   ]
   const found = async (query: Record<string, string>) => {
     const text = await (await session.get(`/console?${new URLSearchParams(query)}`)).text()

@@ -7,16 +7,16 @@ import { browserForTests } from '../../support/browser/browser.ts'
 import { DESK, PHONE, signedIn } from '../../support/browser/console-page.ts'
 import { ConsoleSession } from '../../support/browser/console-session.ts'
 import { faintTexts, focused, sideways } from '../../support/browser/in-page.ts'
-import { Desk, granted } from '../../support/fixtures.ts'
-import { component, Publisher, type Told, type Unbound } from '../../support/skills/skill.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
+import { component, type PackageExtras, Publisher, type Unbound } from '../../support/skills/skill.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
-const desk = new Desk('console-skills', sharedStack())
-const acme = await Publisher.listed('console-skills-acme', desk.root)
+const fixtures = new Fixtures('console-skills', sharedStack())
+const acme = await Publisher.listed('console-skills-acme', fixtures.root)
 const [maker, reviewer, auditor] = await Promise.all([
-  desk.operator(['admin']),
-  desk.operator(['admin']),
-  desk.operator(['auditor']),
+  fixtures.operator(['admin']),
+  fixtures.operator(['admin']),
+  fixtures.operator(['auditor']),
 ])
 const plain = await component()
 const browser = await browserForTests()
@@ -25,26 +25,30 @@ const LIST = '/console/skills'
 const pathOf = (id: string, version = '1.0.0') => `${LIST}/${id}/${version}`
 const HTTP = { hosts: ['api.example.com:443'], methods: ['GET' as const, 'POST' as const] }
 
-async function published(id: string, change: Partial<Unbound> = {}, told: Told = {}): Promise<string> {
-  const { version } = granted(
+async function published(
+  id: string,
+  change: Partial<Unbound> = {},
+  told: PackageExtras = {},
+): Promise<string> {
+  const { version } = unwrap(
     await maker.client('publishSkill', { body: acme.pack(acme.manifest(id, change), plain, told) }),
   )
   return pathOf(id, version)
 }
 const openConsole = (path: string, key = reviewer.key, options: Parameters<typeof signedIn>[2] = {}) =>
-  signedIn(browser, { url: desk.url, path, key }, options)
+  signedIn(browser, { url: fixtures.url, path, key }, options)
 const stateOf = async (id: string, version = '1.0.0') =>
-  granted(await desk.root('readSkill', { params: { id, version } })).state
+  unwrap(await fixtures.root('readSkill', { params: { id, version } })).state
 
 describe.each([
   ['a phone', PHONE, 'dark'],
   ['a desk', DESK, 'light'],
 ] as const)('on %s, without JavaScript', (_, viewport, colorScheme) => {
   test('a skill version is enabled, rolled back, disabled and revoked in the console, each with a recorded reason', async () => {
-    const id = desk.name()
+    const id = fixtures.name()
     const path = await published(id, { description: 'asks <b>things</b>' })
     const page = await openConsole(LIST, reviewer.key, { viewport, colorScheme })
-    await page.goto(new URL(`${LIST}?after=${id}@0`, desk.url).href)
+    await page.goto(new URL(`${LIST}?after=${id}@0`, fixtures.url).href)
     await page.locator(`#${id} h2 a`).click()
     expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe(`${id} 1.0.0`)
     expect(await page.getByRole('status').textContent()).toBe('quarantined')
@@ -55,7 +59,7 @@ describe.each([
     expect(await page.getByText(/enabled by .*looked at it/).textContent()).toContain(reviewer.name)
 
     const next = await published(id, { version: '1.1.0', capabilities: { http: HTTP, log: true } })
-    await page.goto(new URL(next, desk.url).href)
+    await page.goto(new URL(next, fixtures.url).href)
     expect(await page.locator('#powers + ul').textContent()).toMatch(
       /Sends requests to api.example.com:443 \(GET, POST\)new.*Writes to the log of its call(?!new)/,
     )
@@ -78,11 +82,11 @@ describe.each([
     await page.getByRole('button', { name: 'Revoke' }).click()
     expect(await page.getByRole('status').textContent()).toBe('revoked')
     expect(await page.locator('button[formaction], form[action$=disable]').count()).toBe(0)
-    expect(await page.goto(new URL(path, desk.url).href).then((answer) => answer?.status())).toBe(200)
+    expect(await page.goto(new URL(path, fixtures.url).href).then((answer) => answer?.status())).toBe(200)
   })
 
   test('the skill pages pass axe, have enough contrast, don’t scroll sideways and have large enough controls', async () => {
-    const id = `${desk.name()}-${'x'.repeat(30)}`
+    const id = `${fixtures.name()}-${'x'.repeat(30)}`
     const many = Array.from({ length: 12 }, (_, i) => ({
       name: `tool-${i}`,
       description: 'y'.repeat(500),
@@ -99,7 +103,7 @@ describe.each([
       ['one', path],
       ['list', LIST],
     ] as const) {
-      await page.goto(new URL(at, desk.url).href)
+      await page.goto(new URL(at, fixtures.url).href)
       expect([name, await accessibilityDefects(page)]).toEqual([name, []])
       expect([name, await page.evaluate(faintTexts)]).toEqual([name, []])
       const touched = 'button, summary, textarea, nav a, .back, h2 a, ul.versions a'
@@ -120,10 +124,10 @@ describe.each([
 })
 
 test('a version that drops the mark sensitive says so, and lists what the enabled one has in addition', async () => {
-  const id = desk.name()
+  const id = fixtures.name()
   const run = { name: 'run', description: 'does it', input_schema: { type: 'object' } }
   await published(id, { tools: [{ ...run, sensitive: true }] })
-  granted(await reviewer.client('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
+  unwrap(await reviewer.client('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
   const page = await openConsole(
     await published(id, { version: '1.1.0', tools: [run], limits: { timeout_ms: 9_000 } }),
   )
@@ -140,9 +144,9 @@ test('a version that drops the mark sensitive says so, and lists what the enable
 })
 
 test('on a skill’s page revoking comes last in keyboard order and is folded', async () => {
-  const id = desk.name()
+  const id = fixtures.name()
   const path = await published(id)
-  granted(await reviewer.client('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
+  unwrap(await reviewer.client('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
   const page = await openConsole(path)
   const order: string[] = []
   for (let i = 0; i < 13; i++) {
@@ -163,11 +167,11 @@ test('on a skill’s page revoking comes last in keyboard order and is folded', 
 })
 
 test('a skill’s page shows warnings, parts, signer, publisher and all digests', async () => {
-  const id = desk.name()
+  const id = fixtures.name()
   const HOSTILE = '<script>alert(1)</script> \u202e'
   const sbom = { components: [{ name: HOSTILE, version: '4.2.0' }] }
   const path = await published(id, { capabilities: { secrets: ['token'] }, description: HOSTILE }, { sbom })
-  const skill = granted(await desk.root('readSkill', { params: { id, version: '1.0.0' } }))
+  const skill = unwrap(await fixtures.root('readSkill', { params: { id, version: '1.0.0' } }))
   const page = await openConsole(path, auditor.key)
   const text = (await page.locator('main').textContent()) ?? ''
   for (const said of [
@@ -190,7 +194,7 @@ test('a skill’s page shows warnings, parts, signer, publisher and all digests'
 })
 
 test('the publisher of a version reads that somebody else has to enable it', async () => {
-  const path = await published(desk.name())
+  const path = await published(fixtures.name())
   const page = await openConsole(path, maker.key)
   expect(await page.getByText('You published this version, so somebody else has to enable it.').count()).toBe(
     1,
@@ -199,12 +203,12 @@ test('the publisher of a version reads that somebody else has to enable it', asy
 })
 
 test('a denied part is shown on an enabled version and prevents enabling another one', async () => {
-  const [running, waiting] = [desk.name(), desk.name()]
+  const [running, waiting] = [fixtures.name(), fixtures.name()]
   const sbom = { components: [{ name: 'console-skills-part', version: '1.0.0\u202e' }] }
   for (const id of [running, waiting]) await published(id, {}, { sbom })
-  granted(await reviewer.client('enableSkill', { params: { id: running, version: '1.0.0' }, body: {} }))
-  granted(
-    await desk.root('putDeniedParts', {
+  unwrap(await reviewer.client('enableSkill', { params: { id: running, version: '1.0.0' }, body: {} }))
+  unwrap(
+    await fixtures.root('putDeniedParts', {
       body: { items: [{ pattern: 'console-skills-part@*', reason: 'it leaks' }] },
     }),
   )
@@ -213,19 +217,21 @@ test('a denied part is shown on an enabled version and prevents enabling another
     expect(await page.locator(`#${running} .alert`).textContent()).toContain(
       'It contains console-skills-part@1.0.0\\u{202e}: it leaks',
     )
-    await page.goto(new URL(pathOf(waiting), desk.url).href)
+    await page.goto(new URL(pathOf(waiting), fixtures.url).href)
     expect(await page.locator('.alert').textContent()).toContain('it leaks')
     expect(await page.getByRole('button', { name: 'Enable' }).count()).toBe(0)
   } finally {
-    granted(await desk.root('putDeniedParts', { body: { items: [] } }))
+    unwrap(await fixtures.root('putDeniedParts', { body: { items: [] } }))
   }
 })
 
 test('K05 changing a skill needs form token, origin and permission; viewing changes nothing', async () => {
-  const id = desk.name()
+  const id = fixtures.name()
   const path = await published(id)
   const [session, own, reading, nobody] = await Promise.all(
-    [reviewer, maker, auditor, await desk.operator([])].map(({ key }) => ConsoleSession.open(desk.url, key)),
+    [reviewer, maker, auditor, await fixtures.operator([])].map(({ key }) =>
+      ConsoleSession.open(fixtures.url, key),
+    ),
   )
   if (session === undefined || own === undefined || reading === undefined || nobody === undefined)
     throw new Error('four were opened')
@@ -247,9 +253,9 @@ test('K05 changing a skill needs form token, origin and permission; viewing chan
   expect(await stateOf(id)).toBe('quarantined')
   const done = await session.post(`${path}/enable`, fields)
   expect([done.status, done.headers.get('location')]).toEqual([303, path])
-  expect(granted(await desk.root('readSkill', { params: { id, version: '1.0.0' } })).changes).toMatchObject([
-    { to: 'enabled', by: reviewer.name, reason: 'a test' },
-  ])
+  expect(
+    unwrap(await fixtures.root('readSkill', { params: { id, version: '1.0.0' } })).changes,
+  ).toMatchObject([{ to: 'enabled', by: reviewer.name, reason: 'a test' }])
   const back = await session.post(`${LIST}/${id}/rollback`, { ...fields, from: '1.0.0', to: '1.0.0' })
   expect([back.status, await back.text()]).toEqual([409, expect.stringContaining('No version of')])
   expect(
@@ -258,12 +264,12 @@ test('K05 changing a skill needs form token, origin and permission; viewing chan
 })
 
 test('a second click on roll back does not roll back further', async () => {
-  const id = desk.name()
+  const id = fixtures.name()
   for (const version of ['1.0.0', '1.1.0', '1.2.0']) {
     await published(id, { version })
-    granted(await reviewer.client('enableSkill', { params: { id, version }, body: {} }))
+    unwrap(await reviewer.client('enableSkill', { params: { id, version }, body: {} }))
   }
-  const session = await ConsoleSession.open(desk.url, reviewer.key)
+  const session = await ConsoleSession.open(fixtures.url, reviewer.key)
   const fields = await session.fields(pathOf(id, '1.2.0'))
   expect(fields).toMatchObject({ from: '1.2.0', to: '1.1.0' })
   const twice = await Promise.all([1, 2].map(() => session.post(`${LIST}/${id}/rollback`, fields)))
@@ -272,7 +278,7 @@ test('a second click on roll back does not roll back further', async () => {
 })
 
 test('signing in returns to the skill version that was requested', async () => {
-  const path = await published(desk.name())
+  const path = await published(fixtures.name())
   const page = await openConsole(path)
   expect(new URL(page.url()).pathname).toBe(path)
 })

@@ -7,21 +7,21 @@ import type { RunSpec } from '../../../shared/wire/runs.ts'
 import { browserForTests } from '../../support/browser/browser.ts'
 import { signedIn } from '../../support/browser/console-page.ts'
 import { ConsoleSession } from '../../support/browser/console-session.ts'
-import { Desk, granted } from '../../support/fixtures.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
-const desk = new Desk('console-standing', sharedStack())
-const agent = await desk.agent()
-const approver = await desk.operator(['approver'])
-const tool = await desk.tool({ capabilities: ['network'] })
+const fixtures = new Fixtures('console-standing', sharedStack())
+const agent = await fixtures.agent()
+const approver = await fixtures.operator(['approver'])
+const tool = await fixtures.tool({ capabilities: ['network'] })
 
 const browser = await browserForTests()
 
 const PATH = '/console/standing'
 const openConsole = (key = approver.key): Promise<Page> =>
-  signedIn(browser, { url: desk.url, path: PATH, key })
+  signedIn(browser, { url: fixtures.url, path: PATH, key })
 const propose = async (run: RunSpec, of = tool): Promise<Call> =>
-  granted(await agent.client('proposeCallInNewRun', { body: { tool: of, args: {}, run } }))
+  unwrap(await agent.client('proposeCallInNewRun', { body: { tool: of, args: {}, run } }))
 
 /** A session with a standing answer to the tool's calls, and its id. */
 async function standingAnswer(
@@ -29,11 +29,11 @@ async function standingAnswer(
   reason = '',
   of = tool,
 ): Promise<{ run: RunSpec; id: string }> {
-  const run = { session: desk.name() }
+  const run = { session: fixtures.name() }
   const { approval } = await propose(run, of)
   const body = { decision, scope: 'timeboxed', ttl_s: 3_600, reason } as const
-  granted(await approver.client('answerApproval', { params: { id: approval?.id ?? '' }, body }))
-  const { items } = granted(await desk.root('listStanding', {}))
+  unwrap(await approver.client('answerApproval', { params: { id: approval?.id ?? '' }, body }))
+  const { items } = unwrap(await fixtures.root('listStanding', {}))
   return { run, id: items.find(({ session }) => session === run.session)?.id ?? '' }
 }
 
@@ -56,12 +56,12 @@ test('the page of standing answers shows coverage, end and operator, and revokes
 })
 
 test('a standing denial is listed too, and an answer that covers nothing any more says so', async () => {
-  const of = await desk.tool({ capabilities: ['network'] })
+  const of = await fixtures.tool({ capabilities: ['network'] })
   const { run, id } = await standingAnswer('deny', '', of)
   const page = await openConsole()
   expect(await page.locator(`#${id}`).textContent()).toMatch(new RegExp(`Denial of ${of}[\\s\\S]*denial`))
   expect(await page.locator(`#${id}`).textContent()).not.toContain('not in effect')
-  await desk.tool({ capabilities: ['network'], description: 'another version' }, of)
+  await fixtures.tool({ capabilities: ['network'], description: 'another version' }, of)
   expect((await propose(run, of)).state).toBe('awaiting_approval')
   await page.reload()
   expect(await page.locator(`#${id}`).textContent()).toMatch(
@@ -71,7 +71,7 @@ test('a standing denial is listed too, and an answer that covers nothing any mor
 
 test('the standing answers are linked from the inbox, and each links to its approval', async () => {
   const { id } = await standingAnswer('approve')
-  const page = await signedIn(browser, { url: desk.url, path: '/console', key: approver.key })
+  const page = await signedIn(browser, { url: fixtures.url, path: '/console', key: approver.key })
   await page.getByRole('link', { name: 'Standing answers', exact: true }).click()
   expect(await page.locator('nav a[aria-current=page]').textContent()).toBe('Standing answers')
   await page.locator(`#${id}`).getByRole('link', { name: 'this request' }).click()
@@ -80,9 +80,9 @@ test('the standing answers are linked from the inbox, and each links to its appr
 
 test('K05 revoking a standing answer needs form token, origin and permission; readers get no button', async () => {
   const { run, id } = await standingAnswer('approve')
-  const session = await ConsoleSession.open(desk.url, approver.key)
-  const auditor = await ConsoleSession.open(desk.url, (await desk.operator(['auditor'])).key)
-  const nobody = await ConsoleSession.open(desk.url, (await desk.operator([])).key)
+  const session = await ConsoleSession.open(fixtures.url, approver.key)
+  const auditor = await ConsoleSession.open(fixtures.url, (await fixtures.operator(['auditor'])).key)
+  const nobody = await ConsoleSession.open(fixtures.url, (await fixtures.operator([])).key)
   const fields = { ...(await session.fields(PATH)), id }
   const seen = await Promise.all([
     session.post(PATH, fields, { cookie: '' }),

@@ -5,12 +5,12 @@ import { expect, test } from 'vitest'
 import type { WorkerProof } from '../../../shared/evidence/worker-proof.ts'
 import { browserForTests } from '../../support/browser/browser.ts'
 import { PHONE, signedIn } from '../../support/browser/console-page.ts'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const desk = new Desk('console-workers', sharedStack())
-const auditor = await desk.operator(['auditor'])
+const fixtures = new Fixtures('console-workers', sharedStack())
+const auditor = await fixtures.operator(['auditor'])
 const browser = await browserForTests()
 const PATH = '/console/workers'
 const HOSTILE = '<script>alert(1)</script> \u202e**x**'
@@ -47,11 +47,11 @@ const lacking = (proof: WorkerProof): WorkerProof => ({
 })
 
 test('the workers page says why a tier is not proven and on which system the others are', async () => {
-  const worker = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
-  granted(await worker.prove(['B'], lacking))
+  const worker = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
+  unwrap(await worker.prove(['B'], lacking))
   const page = await signedIn(
     browser,
-    { url: desk.url, path: PATH, key: auditor.key },
+    { url: fixtures.url, path: PATH, key: auditor.key },
     { viewport: PHONE, javaScriptEnabled: false },
   )
   const card = page.locator(`#${worker.id}`)
@@ -78,19 +78,19 @@ test('the workers page says why a tier is not proven and on which system the oth
 })
 
 test('the API returns the same proof as the workers page, and needs permission to read workers', async () => {
-  const worker = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
-  granted(await worker.prove(['B'], lacking))
-  const told = granted(await auditor.client('readWorker', { params: { worker: worker.id } }))
+  const worker = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
+  unwrap(await worker.prove(['B'], lacking))
+  const told = unwrap(await auditor.client('readWorker', { params: { worker: worker.id } }))
   expect(told).toMatchObject({
     tiers: ['B'],
     proof: { tiers: { C: { ok: false } } },
     envelope: { signatures: [{ keyid: worker.signer.kid }] },
   })
-  const listed = granted(await auditor.client('listWorkers', {})).items.find(({ id }) => id === worker.id)
+  const listed = unwrap(await auditor.client('listWorkers', {})).items.find(({ id }) => id === worker.id)
   expect(listed?.proof).toEqual(told.proof)
-  const agent = await desk.agent()
-  expect(refusal(await agent.client('readWorker', { params: { worker: worker.id } }))).toBe('403 forbidden')
-  expect(refusal(await auditor.client('readWorker', { params: { worker: `wrk_${'0'.repeat(26)}` } }))).toBe(
+  const agent = await fixtures.agent()
+  expect(refusalOf(await agent.client('readWorker', { params: { worker: worker.id } }))).toBe('403 forbidden')
+  expect(refusalOf(await auditor.client('readWorker', { params: { worker: `wrk_${'0'.repeat(26)}` } }))).toBe(
     '404 not_found',
   )
 })

@@ -5,7 +5,7 @@
 import { describe, expect, test } from 'vitest'
 import { explain } from '../../../edge/decision/explain.ts'
 import type { Decision } from '../../../shared/wire/calls.ts'
-import type { Asked } from '../../support/explained.ts'
+import type { ExplanationRequest } from '../../support/explained.ts'
 import { explained, groundsOf, OPERATOR, PERMIT } from '../../support/explained.ts'
 
 const many = <T>(n: number, of: (i: number) => T): T[] => Array.from({ length: n }, (_, i) => of(i))
@@ -16,7 +16,7 @@ const forbids = (n: number, condition: (i: number) => string, kind?: string): st
   PERMIT + many(n, (i) => forbid(condition(i), kind)).join('')
 const list = (items: readonly string[]): string => JSON.stringify(items)
 
-const CASES: Readonly<Record<string, Asked>> = {
+const CASES: Readonly<Record<string, ExplanationRequest>> = {
   'two long lists that differ in one item': {
     text: forbids(1, () => 'context.args.to.containsAll(context.args.cc)', 'unless'),
     args: { to: [...texts(15_000), 'x'], cc: [...texts(15_000), 'y'] },
@@ -87,7 +87,7 @@ test.each(Object.entries(CASES))('the search for changes stays within its budget
 })
 
 describe('long but simple conditions are explained', () => {
-  const words = (asked: Asked): string[] =>
+  const words = (asked: ExplanationRequest): string[] =>
     explained(asked).changes.map((together) => together.map((change) => change.words).join(' & '))
   test('an explanation offers an address that is not on a long list', () => {
     const text = forbids(1, () => `${list(texts(5_000))}.containsAll(context.args.to)`, 'unless')

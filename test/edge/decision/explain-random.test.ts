@@ -6,7 +6,7 @@ import type { CedarValueJson } from '../../../edge/policy/engine.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Change } from '../../../shared/wire/explanation.ts'
 import { seeded } from '../../shared/random-json.ts'
-import type { Asked } from '../../support/explained.ts'
+import type { ExplanationRequest } from '../../support/explained.ts'
 import { explained, groundsOf, NOBODY, PERMIT } from '../../support/explained.ts'
 
 /** Values that fulfil a change, chosen independently of the edge's own samples. */
@@ -27,7 +27,7 @@ function standing(
 }
 
 /** Whether the changed call is allowed; tries every value that the change leaves open. */
-function allowedWith(asked: Asked, changes: readonly Change[]): boolean {
+function allowedWith(asked: ExplanationRequest, changes: readonly Change[]): boolean {
   const [first, ...rest] = changes
   if (first === undefined) return groundsOf(asked).verdict.allowed
   const { args = {}, context = {}, groups = [] } = asked
@@ -53,7 +53,11 @@ const factsIn = (changes: readonly Change[]): number => new Set(changes.map(({ f
  * Every call that differs in one fact: arguments over their range, one group more or fewer,
  * approvals.
  */
-function* neighbours({ args = {}, groups = [], ...asked }: Asked): Generator<Asked> {
+function* neighbours({
+  args = {},
+  groups = [],
+  ...asked
+}: ExplanationRequest): Generator<ExplanationRequest> {
   const values: Record<string, (CedarValueJson | undefined)[]> = {
     n: Array.from({ length: 42 }, (_, i) => i - 1),
     m: Array.from({ length: 42 }, (_, i) => i - 1),
@@ -123,7 +127,7 @@ test('the engine allows each proposed alternative, and a single-fact alternative
   for (let round = 0; round < 1_500; round++) {
     const forbids = Array.from({ length: 1 + random(3) }, () => policy('forbid'))
     const permits = random(2) === 0 ? [PERMIT] : [policy('permit'), policy('permit')]
-    const asked: Asked = {
+    const asked: ExplanationRequest = {
       text: [...forbids, ...permits].join('\n'),
       args: {
         n: random(20),

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import type { Reader } from '../../../edge/decision/explain/wording.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Change } from '../../../shared/wire/explanation.ts'
-import type { Asked } from '../../support/explained.ts'
+import type { ExplanationRequest } from '../../support/explained.ts'
 import { explained, NOBODY, OPERATOR, PERMIT } from '../../support/explained.ts'
 
 const forbid = (condition: string, kind = 'when'): string =>
@@ -14,7 +14,7 @@ const words = (changes: Change[][]): string[] =>
   changes.map((together) => together.map((change) => change.words).join(' & '))
 
 describe('each kind of condition has its smallest change', () => {
-  const CASES: readonly (readonly [string, readonly string[], Omit<Asked, 'text'>?])[] = [
+  const CASES: readonly (readonly [string, readonly string[], Omit<ExplanationRequest, 'text'>?])[] = [
     ['context.args.amount > 100', ['args.amount ≤ 100'], { args: { amount: 250 } }],
     ['context.args.amount >= 100', ['args.amount ≤ 99'], { args: { amount: 250 } }],
     ['100 < context.args.amount', ['args.amount ≤ 100'], { args: { amount: 250 } }],
@@ -128,7 +128,7 @@ describe('each kind of condition has its smallest change', () => {
 describe('changes that are only enough together', () => {
   const two = (first: string, second: string): string =>
     `${forbid(first)}\n@id("other") forbid (principal, action, resource) when { ${second} };`
-  test.each<readonly [string, Asked, string[]]>([
+  test.each<readonly [string, ExplanationRequest, string[]]>([
     [
       'two forbids, two facts',
       { text: two('context.args.amount > 100', 'context.args.to == "x"'), args: { amount: 250, to: 'x' } },
@@ -274,7 +274,7 @@ describe('an explanation offers no change', () => {
 })
 
 test('each change says who can make it', () => {
-  const by = (condition: string, asked: Omit<Asked, 'text'> = {}) =>
+  const by = (condition: string, asked: Omit<ExplanationRequest, 'text'> = {}) =>
     explained({ text: forbid(condition), ...asked })
       .changes.flat()
       .map((change) => change.by)
@@ -331,7 +331,7 @@ describe('an agent learns nothing about others', () => {
     ['!context.args.to.contains("canary-operator")', { args: { to: [] } }],
     ['context.channel_id != "canary-text"', { context: { channel_id: 'x' } }],
     ['"canary-text" == "canary-text" && context.args.n > 1 // canary-text', { args: { n: 2 } }],
-  ] as [string, Omit<Asked, 'text'>][])(
+  ] as [string, Omit<ExplanationRequest, 'text'>][])(
     'an agent reads no foreign name in the explanation of %s',
     (condition, asked) => {
       const text = forbid(`${condition}\n`)
@@ -347,14 +347,17 @@ describe('an agent learns nothing about others', () => {
     ['context.args.pin > 4711', { args: { pin: 9_999 } }],
     ['context.args.credentials.id != "4711"', { args: { credentials: { id: 'x' } } }],
     ['!(context.args.url like "https://u:4711@*")', { args: { url: 'x' } }],
-  ] as [string, Omit<Asked, 'text'>][])('nothing stands in for a secret: %s', (condition, asked) => {
-    const { changes } = explained({ text: forbid(condition), ...asked }, AGENT)
-    expect(words(changes)).toEqual([
-      expect.stringMatching(/^another value of args\.\S+; an operator can see which$/),
-    ])
-    expect(JSON.stringify(changes)).not.toMatch(/4711|4710|mark|redacted/)
-    const toOperators = JSON.stringify(explained({ text: forbid(condition), ...asked }).changes)
-    expect(toOperators).toContain('«redacted»')
-    expect(toOperators).not.toMatch(/4711|4710|mark/)
-  })
+  ] as [string, Omit<ExplanationRequest, 'text'>][])(
+    'nothing stands in for a secret: %s',
+    (condition, asked) => {
+      const { changes } = explained({ text: forbid(condition), ...asked }, AGENT)
+      expect(words(changes)).toEqual([
+        expect.stringMatching(/^another value of args\.\S+; an operator can see which$/),
+      ])
+      expect(JSON.stringify(changes)).not.toMatch(/4711|4710|mark|redacted/)
+      const toOperators = JSON.stringify(explained({ text: forbid(condition), ...asked }).changes)
+      expect(toOperators).toContain('«redacted»')
+      expect(toOperators).not.toMatch(/4711|4710|mark/)
+    },
+  )
 })

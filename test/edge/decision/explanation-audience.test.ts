@@ -4,11 +4,11 @@
 import { expect, test } from 'vitest'
 import { verifyBundle } from '../../../shared/evidence/bundle.ts'
 import { countersign } from '../../support/countersign.ts'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
 const dev = sharedStack()
-const desk = new Desk('why', dev)
+const fixtures = new Fixtures('why', dev)
 const schema = {
   type: 'object',
   properties: {
@@ -17,27 +17,27 @@ const schema = {
     how: { enum: ['slow', 'fast'] },
   },
 }
-const agent = await desk.agent({ groups: ['canary-group'] })
-const other = await desk.agent()
+const agent = await fixtures.agent({ groups: ['canary-group'] })
+const other = await fixtures.agent()
 const [plain, sensitive] = [
-  await desk.tool({ input_schema: schema }),
-  await desk.tool({ input_schema: schema, capabilities: ['network'] }),
+  await fixtures.tool({ input_schema: schema }),
+  await fixtures.tool({ input_schema: schema, capabilities: ['network'] }),
 ]
-const auditor = await desk.operator(['auditor'])
+const auditor = await fixtures.operator(['auditor'])
 const on = (tool: string) => `principal, action == Action::"tool.execute/${tool}", resource`
 const forbid = (id: string, condition: string, tool = plain) =>
   `@id("told-${id}") @reason("${id}") forbid (${on(tool)}) when { ${condition} };`
 
 const tried = async (args: Record<string, unknown>, tool = plain) =>
-  granted(await agent.client('decide', { body: { tool, args } })).decision
+  unwrap(await agent.client('decide', { body: { tool, args } })).decision
 const asOperator = async (args: Record<string, unknown>, tool = plain) =>
-  granted(await desk.root('decide', { body: { agent: agent.name, tool, args } })).decision
+  unwrap(await fixtures.root('decide', { body: { agent: agent.name, tool, args } })).decision
 const words = (decision: Awaited<ReturnType<typeof tried>>) =>
   decision.explanation?.changes.map((together) => together.map((change) => change.words).join(' & '))
 
 test('a change that is offered to an agent is allowed when the agent makes it', async () => {
   const limits = forbid('limit', 'context.args has amount && context.args.amount > 100')
-  await desk.withPolicies({ limits }, async () => {
+  await fixtures.withPolicies({ limits }, async () => {
     const denied = await tried({ amount: 250 })
     expect(denied).toMatchObject({ effect: 'deny', reason: 'limit' })
     expect(denied.explanation).toMatchObject({
@@ -58,7 +58,7 @@ test('a change that the tool’s schema refuses is not offered to an agent', asy
     forbid('high', 'context.args has amount && context.args.amount < 5000'),
     forbid('third', 'context.args has how && context.args.how != "warp"'),
   ]
-  await desk.withPolicies({ high, third }, async () => {
+  await fixtures.withPolicies({ high, third }, async () => {
     expect(words(await tried({ amount: 1 }))).toEqual(['args.amount left out'])
     expect(words(await tried({ how: 'slow' }))).toEqual(['args.how left out'])
   })
@@ -66,42 +66,45 @@ test('a change that the tool’s schema refuses is not offered to an agent', asy
 
 test('an approval says how many must answer, and the call is granted when they have', async () => {
   const two = forbid('two', 'context.approval.count < 2', sensitive)
-  const second = await desk.operator(['approver'])
-  await desk.withPolicies({ two }, async () => {
-    const call = await desk.asked(agent.client, sensitive)
+  const second = await fixtures.operator(['approver'])
+  await fixtures.withPolicies({ two }, async () => {
+    const call = await fixtures.proposeForApproval(agent.client, sensitive)
     expect(words(call.decision)).toEqual(['approval.count ≥ 2: 2 different approvers'])
     expect(call.decision.explanation?.changes[0]).toMatchObject([{ by: 'human', is: 0 }])
-    const { prompt } = granted(await desk.root('readApproval', { params: { id: call.approval.id } }))
+    const { prompt } = unwrap(await fixtures.root('readApproval', { params: { id: call.approval.id } }))
     const still =
       'your approval alone is not enough: policy still requires approval.count ≥ 2: 2 different approvers; with that, exactly this call'
     expect(prompt.on_yes).toContain(still)
     const place = { run: call.run, call: call.id }
-    granted(
-      await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }),
+    unwrap(
+      await fixtures.root('answerApproval', {
+        params: { id: call.approval.id },
+        body: { decision: 'approve' },
+      }),
     )
-    const half = granted(await desk.root('explainCall', { params: place }))
+    const half = unwrap(await fixtures.root('explainCall', { params: place }))
     expect(half.decision.explanation?.changes[0]).toMatchObject([
       { fact: 'approval.count', is: 1, needs: { op: '>=', value: 2 } },
     ])
-    granted(
+    unwrap(
       await second.client('answerApproval', {
         params: { id: call.approval.id },
         body: { decision: 'approve' },
       }),
     )
-    const done = granted(await agent.client('readCall', { params: place }))
+    const done = unwrap(await agent.client('readCall', { params: place }))
     expect(done.state).toBe('granted')
     expect(done.decision).not.toHaveProperty('explanation') // an answered call has no explanation
-    granted(await desk.root('cancelRun', { params: { run: call.run } }))
+    unwrap(await fixtures.root('cancelRun', { params: { run: call.run } }))
   })
 })
 
 test('an allowed call has no stored explanation, but an operator can get one', async () => {
-  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool: plain, args: {} } }))
+  const call = unwrap(await agent.client('proposeCallInNewRun', { body: { tool: plain, args: {} } }))
   expect(call).toMatchObject({ state: 'granted' })
   expect(call.decision).not.toHaveProperty('explanation')
   const params = { run: call.run, call: call.id }
-  const told = granted(await desk.root('explainCall', { params }))
+  const told = unwrap(await fixtures.root('explainCall', { params }))
   expect(told).toMatchObject({
     digest: call.digest,
     decision: { effect: 'allow', explanation: { changes: [], errors: [] } },
@@ -111,37 +114,37 @@ test('an allowed call has no stored explanation, but an operator can get one', a
     place: expect.stringMatching(/^baseline:\d+:\d+$/),
   })
   expect(told.decision.explanation?.policies[0]?.text).toMatch(/^@id\("allowlisted-execution"\)/)
-  granted(await desk.root('cancelRun', { params: { run: call.run } }))
+  unwrap(await fixtures.root('cancelRun', { params: { run: call.run } }))
 })
 
 test('the attestation of a denial has its policies but not the explanation’s changes', async () => {
   const limits = forbid('limit', 'context.args has amount && context.args.amount > 100')
-  const call = await desk.withPolicies({ limits }, async () =>
-    granted(await agent.client('proposeCallInNewRun', { body: { tool: plain, args: { amount: 250 } } })),
+  const call = await fixtures.withPolicies({ limits }, async () =>
+    unwrap(await agent.client('proposeCallInNewRun', { body: { tool: plain, args: { amount: 250 } } })),
   )
   expect(words(call.decision)).toEqual(['args.amount ≤ 100', 'args.amount left out'])
-  const bundle = granted(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
+  const bundle = unwrap(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
   const verified = verifyBundle(bundle, dev.keys)
   expect(verified).toMatchObject({
     ok: true,
     statement: { predicate: { facts: { decision: { effect: 'deny', policies: call.decision.policies } } } },
   })
   expect(JSON.stringify(verified)).not.toContain('explanation')
-  const journal = granted(await agent.client('readJournal', { params: { run: call.run } }))
+  const journal = unwrap(await agent.client('readJournal', { params: { run: call.run } }))
   expect(JSON.stringify(journal)).not.toContain('args.amount')
   // A later explanation shows what would be decided then.
   expect(
-    granted(await agent.client('explainCall', { params: { run: call.run, call: call.id } })).decision.effect,
+    unwrap(await agent.client('explainCall', { params: { run: call.run, call: call.id } })).decision.effect,
   ).toBe('allow')
 })
 
 test('a call that no policy permits is denied for that reason, not as sensitive', async () => {
-  const unlisted = await desk.agent({ tools: [] })
-  const { decision } = granted(await unlisted.client('decide', { body: { tool: plain, args: {} } }))
+  const unlisted = await fixtures.agent({ tools: [] })
+  const { decision } = unwrap(await unlisted.client('decide', { body: { tool: plain, args: {} } }))
   expect(decision).toMatchObject({ effect: 'deny', policies: ['allowlisted-tools-only'] })
   expect(decision.explanation?.changes).toMatchObject([[{ fact: 'is_allowlisted_tool', by: 'operator' }]])
   const rest = forbid('none', 'true')
-  expect(await desk.withPolicies({ rest }, () => tried({}))).toMatchObject({
+  expect(await fixtures.withPolicies({ rest }, () => tried({}))).toMatchObject({
     effect: 'deny',
     explanation: { changes: [] },
   })
@@ -149,7 +152,7 @@ test('a call that no policy permits is denied for that reason, not as sensitive'
 
 test('if a policy has an error, the agent learns so, an operator learns which and why, and no change is offered', async () => {
   const erring = forbid('erring', 'context.args has amount && context.args.amount * 9223372036854775807 > 1')
-  await desk.withPolicies({ erring }, async () => {
+  await fixtures.withPolicies({ erring }, async () => {
     const denied = await tried({ amount: 9 })
     expect(denied).toMatchObject({
       effect: 'deny',
@@ -165,7 +168,7 @@ test('if a policy has an error, the agent learns so, an operator learns which an
 })
 
 test('an explanation shows names of others and policy texts to operators but not to agents', async () => {
-  const boss = await desk.operator(['canary-role', 'approver'])
+  const boss = await fixtures.operator(['canary-role', 'approver'])
   const CASES: [string, string, Record<string, unknown>][] = [
     [forbid('who', `!context.approval.approvers.contains("${boss.name}")`, sensitive), sensitive, {}],
     [forbid('role', '!context.approval.roles.contains("canary-role")', sensitive), sensitive, {}],
@@ -188,7 +191,7 @@ test('an explanation shows names of others and policy texts to operators but not
     ],
   ]
   for (const [policy, tool, args] of CASES) {
-    await desk.withPolicies({ leaking: policy }, async () => {
+    await fixtures.withPolicies({ leaking: policy }, async () => {
       const [toAgent, toOperator] = [await tried(args, tool), await asOperator(args, tool)]
       expect(toAgent.explanation?.changes.length, policy).toBeGreaterThan(0)
       const told = JSON.stringify(toAgent).toLowerCase()
@@ -210,43 +213,45 @@ test('an explanation shows names of others and policy texts to operators but not
       expect(JSON.stringify(toOperator.explanation?.changes)).toMatch(
         tool === plain && 'amount' in args ? /≤ 5/ : new RegExp(`canary|${boss.name}|${other.name}`, 'i'),
       )
-      const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args } }))
+      const call = unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args } }))
       expect(call.decision.explanation).toEqual(toAgent.explanation)
-      granted(await desk.root('cancelRun', { params: { run: call.run } }))
+      unwrap(await fixtures.root('cancelRun', { params: { run: call.run } }))
     })
   }
 })
 
 test('an agent can explain only proposals of its own and read only its own calls', async () => {
-  expect(refusal(await agent.client('decide', { body: { agent: other.name, tool: plain, args: {} } }))).toBe(
-    '403 forbidden',
-  )
   expect(
-    granted(await agent.client('decide', { body: { agent: agent.name, tool: plain, args: {} } })).decision
+    refusalOf(await agent.client('decide', { body: { agent: other.name, tool: plain, args: {} } })),
+  ).toBe('403 forbidden')
+  expect(
+    unwrap(await agent.client('decide', { body: { agent: agent.name, tool: plain, args: {} } })).decision
       .effect,
   ).toBe('allow')
-  const call = granted(await other.client('proposeCallInNewRun', { body: { tool: plain, args: {} } }))
-  expect(refusal(await agent.client('explainCall', { params: { run: call.run, call: call.id } }))).toBe(
+  const call = unwrap(await other.client('proposeCallInNewRun', { body: { tool: plain, args: {} } }))
+  expect(refusalOf(await agent.client('explainCall', { params: { run: call.run, call: call.id } }))).toBe(
     '404 not_found',
   )
-  granted(await desk.root('cancelRun', { params: { run: call.run } }))
+  unwrap(await fixtures.root('cancelRun', { params: { run: call.run } }))
 })
 
 test('an operator names the agent whose proposal to explain', async () => {
-  expect(refusal(await desk.root('decide', { body: { tool: plain, args: {} } }))).toBe('400 invalid_request')
+  expect(refusalOf(await fixtures.root('decide', { body: { tool: plain, args: {} } }))).toBe(
+    '400 invalid_request',
+  )
   expect(
-    refusal(await desk.root('decide', { body: { agent: 'nobody-at-all', tool: plain, args: {} } })),
+    refusalOf(await fixtures.root('decide', { body: { agent: 'nobody-at-all', tool: plain, args: {} } })),
   ).toBe('404 not_found')
   expect(
-    granted(await auditor.client('decide', { body: { agent: agent.name, tool: plain, args: {} } })).decision
+    unwrap(await auditor.client('decide', { body: { agent: agent.name, tool: plain, args: {} } })).decision
       .effect,
   ).toBe('allow')
 })
 
 test('the explanation of a spent budget names the budget and the other changes that are needed', async () => {
-  const tool = await desk.tool()
-  const { id: run } = granted(await agent.client('createRun', { body: { budget: { max_calls_per_run: 0 } } }))
-  const call = granted(await agent.client('proposeCall', { params: { run }, body: { tool, args: {} } }))
+  const tool = await fixtures.tool()
+  const { id: run } = unwrap(await agent.client('createRun', { body: { budget: { max_calls_per_run: 0 } } }))
+  const call = unwrap(await agent.client('proposeCall', { params: { run }, body: { tool, args: {} } }))
   expect(call.decision).toMatchObject({
     code: 'budget_spent',
     explanation: {
@@ -258,12 +263,12 @@ test('the explanation of a spent budget names the budget and the other changes t
 
 test('the command line shows an explanation with policy texts to operators and without them to agents', async () => {
   const limits = forbid('limit', 'context.args has amount && context.args.amount > 100')
-  await desk.withPolicies({ limits }, async () => {
+  await fixtures.withPolicies({ limits }, async () => {
     const asked = ['policy', 'explain', '--tool', plain, '--args', '{"amount":250}']
-    const env = (key: string) => ({ env: { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: key } })
+    const env = (key: string) => ({ env: { COUNTERSIGN_URL: fixtures.url, COUNTERSIGN_KEY: key } })
     const [mine, theirs] = [
       await countersign(asked, env(agent.key)),
-      await countersign([...asked, '--agent', agent.name], env(desk.rootKey)),
+      await countersign([...asked, '--agent', agent.name], env(fixtures.rootKey)),
     ]
     for (const { code, out } of [mine, theirs]) {
       expect(code).toBe(1)
@@ -272,12 +277,12 @@ test('the command line shows an explanation with policy texts to operators and w
     }
     expect(mine.out).not.toContain('forbid (')
     expect(theirs.out).toContain('forbid (')
-    const call = granted(
+    const call = unwrap(
       await agent.client('proposeCallInNewRun', { body: { tool: plain, args: { amount: 250 } } }),
     )
-    const again = await countersign(['policy', 'explain', call.id, '--json'], env(desk.rootKey))
+    const again = await countersign(['policy', 'explain', call.id, '--json'], env(fixtures.rootKey))
     expect(JSON.parse(again.out)).toMatchObject({ digest: call.digest, decision: { effect: 'deny' } })
-    const wrong = await countersign(['policy', 'explain'], env(desk.rootKey))
+    const wrong = await countersign(['policy', 'explain'], env(fixtures.rootKey))
     expect(wrong).toMatchObject({ code: 2, err: expect.stringContaining('--tool') })
   })
 })

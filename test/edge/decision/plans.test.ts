@@ -5,16 +5,16 @@
 import { expect, test } from 'vitest'
 import type { Output as Answered } from '../../../shared/routes/client.ts'
 import { countersign } from '../../support/countersign.ts'
-import { Desk, granted } from '../../support/fixtures.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const desk = new Desk('plans', sharedStack())
-const agent = await desk.agent({ groups: ['worker-host-access'] })
-const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const fixtures = new Fixtures('plans', sharedStack())
+const agent = await fixtures.agent({ groups: ['worker-host-access'] })
+const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
 const SAYS = ['allow', 'ask', 'deny', 'err'] as const
 type Says = (typeof SAYS)[number]
-const tool = await desk.tool({
+const tool = await fixtures.tool({
   input_schema: {
     type: 'object',
     properties: { b: { enum: [...SAYS] }, c: { enum: [...SAYS] }, n: { type: 'integer' } },
@@ -64,10 +64,10 @@ const inWords = ({ decision, plan }: Pick<Answered<'decide'>, 'decision' | 'plan
   `${decision.effect} in ${plan?.tier}`
 
 test('the least isolated plan that needs no approval wins, else the least isolated one to ask about; an error denies', async () => {
-  await desk.withPolicies(set, async () => {
+  await fixtures.withPolicies(set, async () => {
     for (const [b, c, expected, others] of TABLE) {
-      const told = granted(
-        await desk.root('decide', { body: { agent: agent.name, tool, args: { b, c, n: 2 } } }),
+      const told = unwrap(
+        await fixtures.root('decide', { body: { agent: agent.name, tool, args: { b, c, n: 2 } } }),
       )
       expect([b, c, inWords(told), told.decision.explanation?.plans]).toEqual([b, c, expected, others])
     }
@@ -75,13 +75,13 @@ test('the least isolated plan that needs no approval wins, else the least isolat
 })
 
 test('a call keeps the plan of its decision, and policy judges that plan when it is answered and claimed', async () => {
-  await desk.withPolicies(set, async () => {
+  await fixtures.withPolicies(set, async () => {
     const propose = async (b: Says, c: Says) =>
-      granted(await agent.client('proposeCallInNewRun', { body: { tool, args: { b, c, n: 2 } } }))
+      unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: { b, c, n: 2 } } }))
     const unasked = await propose('ask', 'allow')
     expect(unasked).toMatchObject({ state: 'granted', decision: { effect: 'allow' }, plan: { tier: 'C' } })
     expect(unasked).not.toHaveProperty('approval')
-    expect(granted(await peer.claim(unasked.id)).plan.tier).toBe('C')
+    expect(unwrap(await peer.claim(unasked.id)).plan.tier).toBe('C')
 
     const asked = await propose('ask', 'ask')
     expect(asked).toMatchObject({
@@ -89,18 +89,18 @@ test('a call keeps the plan of its decision, and policy judges that plan when it
       decision: { policies: ['plans-b-asks'] },
       plan: { tier: 'B' },
     })
-    granted(
-      await desk.root('answerApproval', {
+    unwrap(
+      await fixtures.root('answerApproval', {
         params: { id: asked.approval?.id ?? '' },
         body: { decision: 'approve' },
       }),
     )
-    expect(granted(await peer.claim(asked.id)).plan.tier).toBe('B')
+    expect(unwrap(await peer.claim(asked.id)).plan.tier).toBe('B')
   })
 })
 
 test('`policy explain` shows which plan would have asked for an approval', async () => {
-  await desk.withPolicies(set, async () => {
+  await fixtures.withPolicies(set, async () => {
     const args = [
       'policy',
       'explain',
@@ -112,7 +112,7 @@ test('`policy explain` shows which plan would have asked for an approval', async
       '{"b":"ask","c":"allow","n":2}',
     ]
     const { code, out } = await countersign(args, {
-      env: { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: desk.rootKey },
+      env: { COUNTERSIGN_URL: fixtures.url, COUNTERSIGN_KEY: fixtures.rootKey },
     })
     expect(code).toBe(0)
     expect(out).toMatch(/^allow/)

@@ -6,41 +6,41 @@ import type { JournalEntry } from '../../../shared/evidence/journal.ts'
 import { verifyChain } from '../../../shared/evidence/journal.ts'
 import type { ShadowCount } from '../../../shared/routes/rehearsals.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
-import { eventually } from '../../support/stack/hurt-stack.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
 const stack = await startTestStack({ worker: 'idle' })
 afterAll(stack.stop)
-const desk = new Desk('shadow', stack.dev)
-const { root } = desk
-const peer = await PeerWorker.enrol(desk.url, root, desk.pool)
-const agent = await desk.agent()
-for (const name of ['plain', 'asking', 'denying']) await desk.tool({}, name)
+const fixtures = new Fixtures('shadow', stack.dev)
+const { root } = fixtures
+const peer = await PeerWorker.enrol(fixtures.url, root, fixtures.pool)
+const agent = await fixtures.agent()
+for (const name of ['plain', 'asking', 'denying']) await fixtures.tool({}, name)
 
 const forbid = (id: string, tool: string, when: string) =>
   `@id("${id}") forbid (principal, action == Action::"tool.execute/${tool}", resource) when { ${when} };`
-const DEFAULTS = granted(await root('readPolicies', {})).policies
+const DEFAULTS = unwrap(await root('readPolicies', {})).policies
 const BASE = {
   ...DEFAULTS,
   base: `${forbid('asks', 'asking', '!context.approval.granted')}\n${forbid('denies', 'denying', 'true')}`,
 }
-granted(await root('putPolicies', { body: { policies: BASE } }))
+unwrap(await root('putPolicies', { body: { policies: BASE } }))
 
 const candidate = async (more: string, base: Record<string, string> = BASE) =>
-  granted(await root('putPolicies', { body: { policies: { ...base, candidate: more }, activate: false } }))
+  unwrap(await root('putPolicies', { body: { policies: { ...base, candidate: more }, activate: false } }))
     .version
-const shadow = async (version: number | null) => granted(await root('putPolicyShadow', { body: { version } }))
-const readShadow = async () => granted(await root('readPolicyShadow', {}))
+const shadow = async (version: number | null) => unwrap(await root('putPolicyShadow', { body: { version } }))
+const readShadow = async () => unwrap(await root('readPolicyShadow', {}))
 afterEach(() => shadow(null))
 
 const propose = async (tool: string, args = {}, run = {}) =>
-  granted(await agent.client('proposeCallInNewRun', { body: { tool, args, run } }))
+  unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args, run } }))
 /** The end of the call, at which it is counted. */
 const end = async ({ id, run, state }: Call) => {
   if (state === 'granted') await peer.run(id)
-  if (state === 'awaiting_approval') granted(await agent.client('cancelCall', { params: { run, call: id } }))
+  if (state === 'awaiting_approval') unwrap(await agent.client('cancelCall', { params: { run, call: id } }))
 }
 const inOrder = (counts: readonly ShadowCount[]) =>
   counts.map(({ from, to, count }) => `${from} ${to} ${count}`).sort()
@@ -50,7 +50,7 @@ const counted = (calls: number) =>
     return now.calls >= calls && now
   })
 const journal = async (by: typeof root, run: string) =>
-  granted(await by('readJournal', { params: { run } })).items
+  unwrap(await by('readJournal', { params: { run } })).items
 
 /** Differs for each tool: it denies what runs, allows what asks, and asks about what is denied. */
 const DIFFERENT = [
@@ -65,7 +65,7 @@ test('a shadow set counts its differences exactly and never affects a decision',
     null,
     { version, by: 'root', calls: 0, differ: 0, counts: [], latest: [] },
   ])
-  const [active] = granted(await root('listPolicyVersions', {})).items.filter((each) => each.shadow)
+  const [active] = unwrap(await root('listPolicyVersions', {})).items.filter((each) => each.shadow)
   expect(active).toMatchObject({ version, active: false, shadow: true })
   const calls = [
     await propose('plain'),
@@ -81,7 +81,7 @@ test('a shadow set counts its differences exactly and never affects a decision',
     'awaiting_approval',
     'denied',
   ])
-  const { policy_set } = granted(await root('readPolicies', {}))
+  const { policy_set } = unwrap(await root('readPolicies', {}))
   expect(new Set(calls.map(({ decision }) => decision.policy_set))).toEqual(new Set([policy_set]))
   for (const call of calls) await end(call)
   const now = await counted(5)
@@ -98,9 +98,9 @@ test('a shadow set counts its differences exactly and never affects a decision',
 
 test('a call that is proposed twice with one idempotency key counts once for the shadow set', async () => {
   await shadow(await candidate(DIFFERENT))
-  const headers = { 'idempotency-key': desk.name() }
+  const headers = { 'idempotency-key': fixtures.name() }
   for (let i = 0; i < 3; i++)
-    granted(await agent.client('proposeCallInNewRun', { body: { tool: 'denying', args: {} }, headers }))
+    unwrap(await agent.client('proposeCallInNewRun', { body: { tool: 'denying', args: {} }, headers }))
   await propose('denying')
   expect((await counted(2)).calls).toBe(2)
 })
@@ -137,8 +137,8 @@ test('the journal shows the shadow decision to operators and only a salted diges
     await agent.client('readAttestation', at),
   ]
   expect(JSON.stringify(seen)).not.toMatch(/other-plain|since_ms/)
-  expect(refusal(await agent.client('readPolicyShadow', {}))).toBe('403 forbidden')
-  expect(refusal(await agent.client('putPolicyShadow', { body: { version: null } }))).toBe('403 forbidden')
+  expect(refusalOf(await agent.client('readPolicyShadow', {}))).toBe('403 forbidden')
+  expect(refusalOf(await agent.client('putPolicyShadow', { body: { version: null } }))).toBe('403 forbidden')
   expect((await readShadow()).version).toBe(version)
 })
 
@@ -165,7 +165,7 @@ test('an error in a shadow set counts as its denial and does not affect the call
 test('usage that only the shadow set reads is counted for it and known to later rehearsals', async () => {
   const capped = await candidate(forbid('cap', 'plain', 'context.budget.session.calls >= 2'))
   await shadow(capped)
-  const session = desk.name()
+  const session = fixtures.name()
   const calls = [
     await propose('plain', {}, { session }),
     await propose('plain', {}, { session }),
@@ -177,7 +177,7 @@ test('usage that only the shadow set reads is counted for it and known to later 
   }
   const now = await counted(3)
   expect(now.latest.map(({ call }) => call)).toEqual([calls[2]?.id])
-  const { flips } = granted(
+  const { flips } = unwrap(
     await root('rehearsePolicyVersion', { params: { version: String(capped) }, body: {} }),
   )
   expect(flips.map(({ call, to }) => [call, to])).toEqual([[calls[2]?.id, 'deny']])
@@ -208,22 +208,24 @@ test('setting the same shadow again keeps its counters, another one resets them,
   const { since_ms } = await counted(1)
   expect(await shadow(first)).toMatchObject({ version: first, since_ms, calls: 1 })
   expect(await shadow(second)).toMatchObject({ version: second, calls: 0 })
-  granted(await root('activatePolicyVersion', { params: { version: String(second) } }))
+  unwrap(await root('activatePolicyVersion', { params: { version: String(second) } }))
   expect(await readShadow()).toMatchObject({ version: null, calls: 0 })
-  expect(refusal(await root('putPolicyShadow', { body: { version: second } }))).toBe('409 conflict')
-  expect(refusal(await root('putPolicyShadow', { body: { version: 999_999 } }))).toBe('404 not_found')
-  const auditor = await desk.operator(['auditor'])
-  expect(refusal(await auditor.client('putPolicyShadow', { body: { version: first } }))).toBe('403 forbidden')
-  expect(granted(await auditor.client('readPolicyShadow', {})).version).toBeNull()
-  granted(await root('putPolicies', { body: { policies: BASE } }))
+  expect(refusalOf(await root('putPolicyShadow', { body: { version: second } }))).toBe('409 conflict')
+  expect(refusalOf(await root('putPolicyShadow', { body: { version: 999_999 } }))).toBe('404 not_found')
+  const auditor = await fixtures.operator(['auditor'])
+  expect(refusalOf(await auditor.client('putPolicyShadow', { body: { version: first } }))).toBe(
+    '403 forbidden',
+  )
+  expect(unwrap(await auditor.client('readPolicyShadow', {})).version).toBeNull()
+  unwrap(await root('putPolicies', { body: { policies: BASE } }))
 })
 
 test('a set that could not be activated can’t be a shadow either', async () => {
-  await desk.tool({}, 'passing')
+  await fixtures.tool({}, 'passing')
   const version = await candidate(forbid('about-passing', 'passing', 'true'))
   await shadow(version)
   await shadow(null)
-  granted(await root('deleteTool', { params: { name: 'passing' } }))
-  expect(refusal(await root('putPolicyShadow', { body: { version } }))).toBe('422 invalid_policy')
+  unwrap(await root('deleteTool', { params: { name: 'passing' } }))
+  expect(refusalOf(await root('putPolicyShadow', { body: { version } }))).toBe('422 invalid_policy')
   expect((await readShadow()).version).toBeNull()
 })

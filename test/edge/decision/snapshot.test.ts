@@ -7,28 +7,28 @@ import { expect, test } from 'vitest'
 import { digestOf } from '../../../shared/bytes/json.ts'
 import { PolicySnapshot } from '../../../shared/evidence/policy-snapshot.ts'
 import { countersign } from '../../support/countersign.ts'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { grantOf, PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const desk = new Desk('snapshot', sharedStack())
-const agent = await desk.agent()
-const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const fixtures = new Fixtures('snapshot', sharedStack())
+const agent = await fixtures.agent()
+const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
 const runOf = async () =>
-  granted(await agent.client('createRun', { body: { budget: { max_calls_per_run: 7 } } })).id
+  unwrap(await agent.client('createRun', { body: { budget: { max_calls_per_run: 7 } } })).id
 const propose = async (run: string, tool: string) =>
-  granted(await agent.client('proposeCall', { params: { run }, body: { tool, args: {} } }))
+  unwrap(await agent.client('proposeCall', { params: { run }, body: { tool, args: {} } }))
 const read = async ({ run, id }: { run: string; id: string }, by = agent.client) =>
-  granted(await by('readSnapshot', { params: { run, call: id } }))
+  unwrap(await by('readSnapshot', { params: { run, call: id } }))
 
 test('the snapshot has the digest that decision and attestation name, for the agent and for operators', async () => {
-  const tool = await desk.tool({
+  const tool = await fixtures.tool({
     egress: { mode: 'strict', hosts: ['example.com'] },
     limits: { timeout_ms: 900_000 },
   })
   const call = await propose(await runOf(), tool) // it asks, because the tool has hosts
-  granted(
-    await desk.root('answerApproval', {
+  unwrap(
+    await fixtures.root('answerApproval', {
       params: { id: call.approval?.id ?? '' },
       body: { decision: 'approve' },
     }),
@@ -37,8 +37,8 @@ test('the snapshot has the digest that decision and attestation name, for the ag
   const snapshot = await read(call)
   expect(PolicySnapshot.parse(snapshot)).toEqual(snapshot)
   expect(digestOf(snapshot)).toBe(call.decision.snapshot)
-  expect(await read(call, desk.root)).toEqual(snapshot)
-  const bundle = granted(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
+  expect(await read(call, fixtures.root)).toEqual(snapshot)
+  const bundle = unwrap(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
   expect(
     JSON.parse(Buffer.from(bundle.envelope.payload, 'base64').toString()).predicate.facts.decision.snapshot,
   ).toBe(digestOf(snapshot))
@@ -53,19 +53,19 @@ test('the snapshot has the digest that decision and attestation name, for the ag
 })
 
 test('a denied call has a snapshot too, and later changes of policy, agent or tool don’t change it', async () => {
-  const tool = await desk.tool()
+  const tool = await fixtures.tool()
   const run = await runOf()
   const first = await propose(run, tool)
   const before = await read(first)
-  const never = `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource) when { true };`
-  const denied = await desk.withPolicies({ never }, () => propose(run, tool))
+  const never = `@id("${fixtures.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource) when { true };`
+  const denied = await fixtures.withPolicies({ never }, () => propose(run, tool))
   expect(denied.state).toBe('denied')
   expect(digestOf(await read(denied))).toBe(denied.decision.snapshot)
   expect(denied.decision.snapshot).not.toBe(first.decision.snapshot)
-  granted(
-    await desk.root('putAgent', {
+  unwrap(
+    await fixtures.root('putAgent', {
       params: { name: agent.name },
-      body: { tools: ['*'], groups: ['other'], pool: desk.pool },
+      body: { tools: ['*'], groups: ['other'], pool: fixtures.pool },
     }),
   )
   const third = await propose(run, tool)
@@ -75,45 +75,50 @@ test('a denied call has a snapshot too, and later changes of policy, agent or to
 })
 
 test('an answer records the snapshot of its own moment', async () => {
-  const tool = await desk.tool({ capabilities: ['network'] })
-  const call = await desk.asked(agent.client, tool)
-  const idle = `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${await desk.tool()}", resource);`
-  await desk.withPolicies({ idle }, async () =>
-    granted(
-      await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }),
+  const tool = await fixtures.tool({ capabilities: ['network'] })
+  const call = await fixtures.proposeForApproval(agent.client, tool)
+  const idle = `@id("${fixtures.name()}") forbid (principal, action == Action::"tool.execute/${await fixtures.tool()}", resource);`
+  await fixtures.withPolicies({ idle }, async () =>
+    unwrap(
+      await fixtures.root('answerApproval', {
+        params: { id: call.approval.id },
+        body: { decision: 'approve' },
+      }),
     ),
   )
-  const now = granted(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
+  const now = unwrap(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
   expect(now.decision.snapshot).not.toBe(call.decision.snapshot)
   expect(digestOf(await read(call))).toBe(now.decision.snapshot)
 })
 
 test('grant, attestation, journal and call name the snapshot in force at the claim', async () => {
-  const asked = await desk.tool({ capabilities: ['network'] })
-  for (const tool of [await desk.tool(), asked]) {
+  const asked = await fixtures.tool({ capabilities: ['network'] })
+  for (const tool of [await fixtures.tool(), asked]) {
     const call = await propose(await runOf(), tool)
-    const [approval, id] = [call.approval?.id, desk.name()]
+    const [approval, id] = [call.approval?.id, fixtures.name()]
     if (approval !== undefined)
-      granted(await desk.root('answerApproval', { params: { id: approval }, body: { decision: 'approve' } }))
+      unwrap(
+        await fixtures.root('answerApproval', { params: { id: approval }, body: { decision: 'approve' } }),
+      )
     const may = `@id("${id}") permit (principal, action == Action::"tool.execute/${tool}", resource);`
-    const claim = await desk.withPolicies({ may }, async () => granted(await peer.claim(call.id)))
+    const claim = await fixtures.withPolicies({ may }, async () => unwrap(await peer.claim(call.id)))
     const { decision } = grantOf(claim.grant).facts
     expect(decision).toMatchObject({
       effect: tool === asked ? 'ask' : 'allow',
       policies: expect.arrayContaining([id]),
     })
     expect(decision.policy_set).not.toBe(call.decision.policy_set)
-    granted(await peer.settle(claim))
+    unwrap(await peer.settle(claim))
     const snapshot = await read(call)
     expect(snapshot.policy_set).toBe(decision.policy_set)
     expect(digestOf(snapshot)).toBe(decision.snapshot)
     const params = { run: call.run, call: call.id }
-    expect(granted(await agent.client('readCall', { params })).decision).toMatchObject(decision)
-    const bundle = granted(await agent.client('readAttestation', { params }))
+    expect(unwrap(await agent.client('readCall', { params })).decision).toMatchObject(decision)
+    const bundle = unwrap(await agent.client('readAttestation', { params }))
     expect(
       JSON.parse(Buffer.from(bundle.envelope.payload, 'base64').toString()).predicate.facts.decision,
     ).toEqual(decision)
-    const entries = granted(await agent.client('readJournal', { params: { run: call.run }, query: {} })).items
+    const entries = unwrap(await agent.client('readJournal', { params: { run: call.run }, query: {} })).items
     const { policy_set, snapshot: digest } = decision
     expect(entries.find(({ kind }) => kind === 'claimed')?.body).toMatchObject({
       policy_set,
@@ -123,11 +128,11 @@ test('grant, attestation, journal and call name the snapshot in force at the cla
 })
 
 test('`countersign verify --snapshot` says whether a call was decided under it', async () => {
-  const call = await propose(await runOf(), await desk.tool())
+  const call = await propose(await runOf(), await fixtures.tool())
   await peer.run(call.id)
   const folder = mkdtempSync(join(tmpdir(), 'countersign-snapshot-'))
   try {
-    const env = { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: agent.key }
+    const env = { COUNTERSIGN_URL: fixtures.url, COUNTERSIGN_KEY: agent.key }
     const [bundle = '', keys = '', snapshot = '', bent = ''] = ['bundle', 'keys', 'snapshot', 'bent'].map(
       (name) => join(folder, name),
     )
@@ -151,9 +156,9 @@ test('`countersign verify --snapshot` says whether a call was decided under it',
 })
 
 test('an agent can’t read the snapshots of another agent', async () => {
-  const call = await propose(await runOf(), await desk.tool())
-  const stranger = await desk.agent()
-  expect(refusal(await stranger.client('readSnapshot', { params: { run: call.run, call: call.id } }))).toBe(
+  const call = await propose(await runOf(), await fixtures.tool())
+  const stranger = await fixtures.agent()
+  expect(refusalOf(await stranger.client('readSnapshot', { params: { run: call.run, call: call.id } }))).toBe(
     '404 not_found',
   )
 })

@@ -5,11 +5,11 @@
 import { request } from 'node:http'
 import { expect, test } from 'vitest'
 import { ROUTES } from '../../../shared/routes/all.ts'
-import { Desk } from '../../support/fixtures.ts'
+import { Fixtures } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
-const desk = new Desk('rebinding', sharedStack())
-const agent = await desk.agent()
+const fixtures = new Fixtures('rebinding', sharedStack())
+const agent = await fixtures.agent()
 
 /** A request as the browser sends it for the page: with the page's name as host and as origin. */
 function asThePage(
@@ -17,7 +17,7 @@ function asThePage(
   path: string,
   more: Record<string, string> = {},
 ): Promise<number | undefined> {
-  const { hostname, port } = new URL(desk.url)
+  const { hostname, port } = new URL(fixtures.url)
   const page = `rebound.example:${port}`
   const headers = {
     host: page,

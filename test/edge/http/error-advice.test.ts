@@ -12,14 +12,14 @@ import { mintKey, ulid } from '../../../shared/ids.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { readConfig } from '../../../worker/config.ts'
 import { countersign } from '../../support/countersign.ts'
-import { Desk, granted, toolSpec } from '../../support/fixtures.ts'
+import { Fixtures, toolSpec, unwrap } from '../../support/fixtures.ts'
 import { sharedStack, sharedState } from '../../support/stack/stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const desk = new Desk('advice', sharedStack())
-const agent = await desk.agent()
-const [nobody, auditor] = [await desk.operator([]), await desk.operator(['auditor'])]
-const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const fixtures = new Fixtures('advice', sharedStack())
+const agent = await fixtures.agent()
+const [nobody, auditor] = [await fixtures.operator([]), await fixtures.operator(['auditor'])]
+const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
 const input_schema = {
   type: 'object',
   properties: {
@@ -32,7 +32,10 @@ const input_schema = {
   required: ['text'],
   additionalProperties: false,
 }
-const [tool, sensitive] = [await desk.tool({ input_schema }), await desk.tool({ capabilities: ['network'] })]
+const [tool, sensitive] = [
+  await fixtures.tool({ input_schema }),
+  await fixtures.tool({ capabilities: ['network'] }),
+]
 const folder = mkdtempSync(join(tmpdir(), 'countersign-advice-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
@@ -45,7 +48,7 @@ type Ask = {
 }
 function ask(path: string, { method, key, json, text, headers = {} }: Ask = {}): Promise<Response> {
   const body = json === undefined ? text : JSON.stringify(json)
-  return fetch(new URL(path, desk.url), {
+  return fetch(new URL(path, fixtures.url), {
     method: method ?? (body === undefined ? 'GET' : 'POST'),
     redirect: 'manual',
     headers: {
@@ -60,9 +63,9 @@ const propose = (json: unknown, headers?: Record<string, string>) => () =>
   ask('/v1/calls', { key: agent.key, json, ...(headers === undefined ? {} : { headers }) })
 const call = (args: unknown) => propose({ tool, args })
 const putTool = (change: unknown) => () =>
-  ask(`/v1/tools/${desk.name()}`, {
+  ask(`/v1/tools/${fixtures.name()}`, {
     method: 'PUT',
-    key: desk.rootKey,
+    key: fixtures.rootKey,
     json: { ...toolSpec(), ...(change as object) },
   })
 const egress = (hosts: readonly string[]) => ({ egress: { mode: 'strict', hosts } })
@@ -178,7 +181,7 @@ const AGENTS: readonly Row[] = [
   misshapen('a tool’s name in capitals', propose({ tool: 'Text', args: {} }), '/tool', NAME),
   [
     'a tool that does not exist',
-    propose({ tool: desk.name(), args: {} }),
+    propose({ tool: fixtures.name(), args: {} }),
     '404 not_found',
     '~no tool',
     '`GET /v1/tools` lists the tools that this agent may call',
@@ -230,7 +233,7 @@ const AGENTS: readonly Row[] = [
   [
     'more questions than a run may have open',
     async () => {
-      const { id: run } = granted(await agent.client('createRun', { body: {} }))
+      const { id: run } = unwrap(await agent.client('createRun', { body: {} }))
       const asks = () => ask(`/v1/runs/${run}/calls`, { key: agent.key, json: { tool: sensitive, args: {} } })
       for (let i = 0; i < LIMITS.pending_approvals_per_run; i++) expect((await asks()).status).toBe(202)
       return asks()
@@ -244,7 +247,7 @@ const AGENTS: readonly Row[] = [
 const OPERATORS: readonly Row[] = [
   [
     'an operator’s key on an agent’s route',
-    () => ask('/v1/calls', { key: desk.rootKey, json: { tool, args: {} } }),
+    () => ask('/v1/calls', { key: fixtures.rootKey, json: { tool, args: {} } }),
     '403 forbidden',
     'this route needs an agent’s key; the request came with an operator’s key',
     'send the request with an agent’s key',
@@ -259,10 +262,10 @@ const OPERATORS: readonly Row[] = [
   [
     'an answer to an approval whose call was cancelled',
     async () => {
-      const { id, run, approval } = await desk.asked(agent.client, sensitive)
-      granted(await agent.client('cancelCall', { params: { run, call: id } }))
+      const { id, run, approval } = await fixtures.proposeForApproval(agent.client, sensitive)
+      unwrap(await agent.client('cancelCall', { params: { run, call: id } }))
       return ask(`/v1/approvals/${approval.id}/decision`, {
-        key: desk.rootKey,
+        key: fixtures.rootKey,
         json: { decision: 'approve' },
       })
     },
@@ -273,10 +276,12 @@ const OPERATORS: readonly Row[] = [
   [
     'a second answer',
     async () => {
-      const { approval } = await desk.asked(agent.client, sensitive)
-      granted(await desk.root('answerApproval', { params: { id: approval.id }, body: { decision: 'deny' } }))
+      const { approval } = await fixtures.proposeForApproval(agent.client, sensitive)
+      unwrap(
+        await fixtures.root('answerApproval', { params: { id: approval.id }, body: { decision: 'deny' } }),
+      )
       return ask(`/v1/approvals/${approval.id}/decision`, {
-        key: desk.rootKey,
+        key: fixtures.rootKey,
         json: { decision: 'approve' },
       })
     },
@@ -287,8 +292,11 @@ const OPERATORS: readonly Row[] = [
   [
     'an answer that is neither yes nor no',
     async () => {
-      const { approval } = await desk.asked(agent.client, sensitive)
-      return ask(`/v1/approvals/${approval.id}/decision`, { key: desk.rootKey, json: { decision: 'maybe' } })
+      const { approval } = await fixtures.proposeForApproval(agent.client, sensitive)
+      return ask(`/v1/approvals/${approval.id}/decision`, {
+        key: fixtures.rootKey,
+        json: { decision: 'maybe' },
+      })
     },
     '400 invalid_request',
     BODY,
@@ -317,7 +325,7 @@ const OPERATORS: readonly Row[] = [
   ),
   [
     'an agent without tools',
-    () => ask(`/v1/agents/${desk.name()}`, { method: 'PUT', key: desk.rootKey, json: {} }),
+    () => ask(`/v1/agents/${fixtures.name()}`, { method: 'PUT', key: fixtures.rootKey, json: {} }),
     '400 invalid_request',
     BODY,
     FIX,
@@ -325,7 +333,7 @@ const OPERATORS: readonly Row[] = [
   ],
   [
     'a filter that does not exist',
-    () => ask('/v1/approvals?status=open', { key: desk.rootKey }),
+    () => ask('/v1/approvals?status=open', { key: fixtures.rootKey }),
     '400 invalid_request',
     'the query does not match what this route expects',
     FIX,
@@ -333,7 +341,7 @@ const OPERATORS: readonly Row[] = [
   ],
   [
     'a page size that is no number',
-    () => ask('/v1/calls?last=many', { key: desk.rootKey }),
+    () => ask('/v1/calls?last=many', { key: fixtures.rootKey }),
     '400 invalid_request',
     'the query does not match what this route expects',
     FIX,
@@ -341,7 +349,7 @@ const OPERATORS: readonly Row[] = [
   ],
   [
     'a change by an auditor',
-    () => ask(`/v1/agents/${desk.name()}`, { method: 'PUT', key: auditor.key, json: { tools: [] } }),
+    () => ask(`/v1/agents/${fixtures.name()}`, { method: 'PUT', key: auditor.key, json: { tools: [] } }),
     '403 forbidden',
     '~agent.write',
     'ask an operator for a policy that permits this action',

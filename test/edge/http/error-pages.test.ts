@@ -2,14 +2,14 @@
 // where to go on; a program gets JSON.
 
 import { describe, expect, test } from 'vitest'
-import { Desk } from '../../support/fixtures.ts'
+import { Fixtures } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
-const desk = new Desk('error-pages', sharedStack())
-const tool = await desk.tool()
+const fixtures = new Fixtures('error-pages', sharedStack())
+const tool = await fixtures.tool()
 
 const ask = (path: string, headers: Record<string, string> = {}): Promise<Response> =>
-  fetch(new URL(path, desk.url), { redirect: 'manual', headers })
+  fetch(new URL(path, fixtures.url), { redirect: 'manual', headers })
 
 test('/docs shows for each code whether it is a failed request or the end of a call', async () => {
   const page = await (await ask('/docs')).text()
@@ -33,8 +33,8 @@ test('/docs shows for each code whether it is a failed request or the end of a c
     '403',
     'end of a call',
   ])
-  const narrow = await desk.agent({ tools: [] })
-  const denied = await fetch(new URL('/v1/calls', desk.url), {
+  const narrow = await fixtures.agent({ tools: [] })
+  const denied = await fetch(new URL('/v1/calls', fixtures.url), {
     method: 'POST',
     headers: { authorization: `Bearer ${narrow.key}`, 'content-type': 'application/json' },
     body: JSON.stringify({ tool, args: {} }),

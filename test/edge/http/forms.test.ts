@@ -4,15 +4,16 @@
 import { describe, expect, test } from 'vitest'
 import { readInteraction } from '../../../edge/channels/slack/request.ts'
 import { ConsoleSession } from '../../support/browser/console-session.ts'
-import { Desk, granted } from '../../support/fixtures.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
-const desk = new Desk('forms', sharedStack())
-const agent = await desk.agent()
-const sensitive = await desk.tool({ capabilities: ['process_exec'], input_schema: { type: 'object' } })
-const newApproval = async () => (await desk.asked(agent.client, sensitive, { text: desk.name() })).approval.id
-const statusOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } })).status
-const { origin } = new URL(desk.url)
+const fixtures = new Fixtures('forms', sharedStack())
+const agent = await fixtures.agent()
+const sensitive = await fixtures.tool({ capabilities: ['process_exec'], input_schema: { type: 'object' } })
+const newApproval = async () =>
+  (await fixtures.proposeForApproval(agent.client, sensitive, { text: fixtures.name() })).approval.id
+const statusOf = async (id: string) => unwrap(await fixtures.root('readApproval', { params: { id } })).status
+const { origin } = new URL(fixtures.url)
 
 type Fields = [name: string, value: string][]
 const TWICE: readonly Fields[] = [
@@ -43,7 +44,7 @@ const body = (once: Record<string, string>, more: Fields): string =>
 describe.each(CASES)('D13 G03 a form with %s records no answer:', (_text, fields) => {
   test('the page of a link refuses a form that repeats a field', async () => {
     const id = await newApproval()
-    const link = await desk.link(desk.root, id)
+    const link = await fixtures.link(fixtures.root, id)
     const nonce = /name="nonce" value="([^"]*)"/.exec(await (await fetch(link)).text())?.[1] ?? ''
     const sent = await fetch(link, { method: 'POST', headers: FORM, body: body({ nonce }, fields) })
     expect([sent.status, await sent.text()]).toEqual([
@@ -60,7 +61,7 @@ describe.each(CASES)('D13 G03 a form with %s records no answer:', (_text, fields
   })
 
   test('the console refuses a form that repeats a field', async () => {
-    const [id, session] = [await newApproval(), await ConsoleSession.open(desk.url, desk.rootKey)]
+    const [id, session] = [await newApproval(), await ConsoleSession.open(fixtures.url, fixtures.rootKey)]
     const page = `/console/approvals/${id}`
     const once = await session.fields(page)
     const posted: readonly (readonly [path: string, once: Record<string, string>])[] = [
@@ -81,7 +82,7 @@ describe.each(CASES)('D13 G03 a form with %s records no answer:', (_text, fields
 
 test('D13 a form may name several approvals, which are then denied together', async () => {
   const ids = [await newApproval(), await newApproval()]
-  const session = await ConsoleSession.open(desk.url, desk.rootKey)
+  const session = await ConsoleSession.open(fixtures.url, fixtures.rootKey)
   const { form = '' } = await session.fields('/console')
   const fields = ids.map((id): [string, string] => ['id', id])
   const sent = await session.get('/console/approvals', {
@@ -93,11 +94,11 @@ test('D13 a form may name several approvals, which are then denied together', as
 })
 
 test('D13 G03 signing in with two keys signs nobody in', async () => {
-  const sent = await fetch(new URL('/console/sign-in', desk.url), {
+  const sent = await fetch(new URL('/console/sign-in', fixtures.url), {
     method: 'POST',
     redirect: 'manual',
     headers: FORM,
-    body: `key=${desk.rootKey}&key=${desk.rootKey}`,
+    body: `key=${fixtures.rootKey}&key=${fixtures.rootKey}`,
   })
   expect([sent.status, sent.headers.get('set-cookie')]).toEqual([400, null])
 })

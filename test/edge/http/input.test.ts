@@ -3,12 +3,12 @@
 
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../../shared/limits.ts'
-import { Desk, granted } from '../../support/fixtures.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
-const desk = new Desk('input', sharedStack())
-const agent = await desk.agent()
-const tool = await desk.tool({
+const fixtures = new Fixtures('input', sharedStack())
+const agent = await fixtures.agent()
+const tool = await fixtures.tool({
   input_schema: { type: 'object', properties: { text: { type: 'string' }, n: { type: 'number' } } },
   executor: { argv: ['echo', '{text}'] },
 })
@@ -18,7 +18,7 @@ async function post(
   body: string | Uint8Array<ArrayBuffer>,
   headers: Record<string, string> = {},
 ) {
-  const answer = await fetch(new URL(path, desk.url), {
+  const answer = await fetch(new URL(path, fixtures.url), {
     method: 'POST',
     headers: { 'content-type': 'application/json', authorization: `Bearer ${agent.key}`, ...headers },
     body,
@@ -128,21 +128,21 @@ test.each(CASES)('G01 G02 G03 G04 G05 G07 G10 S47 a body is refused: %s', async 
 })
 
 test('every route with a body refuses repeated keys, forbidden keys and unsafe numbers', async () => {
-  const run = granted(await agent.client('createRun', { body: {} }))
+  const run = unwrap(await agent.client('createRun', { body: {} }))
   for (const path of [`/v1/runs/${run.id}/calls`, '/v1/decisions', '/v1/runs', '/v1/worker/enroll']) {
     expect([path, await post(path, '{"a":1,"a":2}')]).toEqual([path, '400 json_duplicate_key'])
     expect([path, await post(path, '{"__proto__":1}')]).toEqual([path, '400 json_forbidden_key'])
     expect([path, await post(path, '{"n":1e400}')]).toEqual([path, '400 json_unsafe_number'])
   }
-  expect(granted(await agent.client('readRun', { params: { run: run.id } })).journal.seq).toBe(0)
+  expect(unwrap(await agent.client('readRun', { params: { run: run.id } })).journal.seq).toBe(0)
 })
 
 test('G02 a call with arguments nested up to the limit is signed, journalled and read back', async () => {
-  const open = await desk.tool()
+  const open = await fixtures.tool()
   const deep = Array.from({ length: LIMITS.json_depth - 3 }).reduce<unknown>((inner) => [inner], 'deep')
-  const made = granted(await agent.client('proposeCallInNewRun', { body: { tool: open, args: { deep } } }))
+  const made = unwrap(await agent.client('proposeCallInNewRun', { body: { tool: open, args: { deep } } }))
   expect(made.state).toBe('granted')
-  expect(granted(await agent.client('readCall', { params: { run: made.run, call: made.id } })).digest).toBe(
+  expect(unwrap(await agent.client('readCall', { params: { run: made.run, call: made.id } })).digest).toBe(
     made.digest,
   )
 })
@@ -176,7 +176,7 @@ test('a body is accepted only as uncompressed JSON in UTF-8', async () => {
 })
 
 test('a refusal names the place of a wrong argument, and never its value', async () => {
-  const answer = await fetch(new URL('/v1/calls', desk.url), {
+  const answer = await fetch(new URL('/v1/calls', fixtures.url), {
     method: 'POST',
     headers: { 'content-type': 'application/json', authorization: `Bearer ${agent.key}` },
     body: call('{"text":5,"n":"hunter2"}'),

@@ -7,12 +7,12 @@ import { FAILURES } from '../../../shared/failures.ts'
 import { ulid } from '../../../shared/ids.ts'
 import { ROUTES } from '../../../shared/routes/all.ts'
 import type { Route } from '../../../shared/routes/route.ts'
-import { Desk, granted } from '../../support/fixtures.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
-const desk = new Desk('problems', sharedStack())
-const agent = await desk.agent()
-const tool = await desk.tool()
+const fixtures = new Fixtures('problems', sharedStack())
+const agent = await fixtures.agent()
+const tool = await fixtures.tool()
 
 const Problem = z.strictObject({
   type: z.url(),
@@ -27,7 +27,7 @@ const Problem = z.strictObject({
 
 type Ask = { method?: string; key?: string; body?: string; type?: string }
 async function ask(path: string, { method = 'GET', key, body, type = 'application/json' }: Ask = {}) {
-  return fetch(new URL(path, desk.url), {
+  return fetch(new URL(path, fixtures.url), {
     method,
     headers: {
       ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
@@ -58,7 +58,7 @@ const REFUSALS: ReadonlyArray<readonly [string, () => Promise<Response>, number,
   ['an agent at an operator’s route', () => ask('/v1/operators', { key: agent.key }), 403, 'forbidden'],
   [
     'an operator at an agent’s route',
-    () => ask('/v1/calls', { method: 'POST', key: desk.rootKey, body: '{}' }),
+    () => ask('/v1/calls', { method: 'POST', key: fixtures.rootKey, body: '{}' }),
     403,
     'forbidden',
   ],
@@ -82,7 +82,7 @@ const REFUSALS: ReadonlyArray<readonly [string, () => Promise<Response>, number,
   ],
   [
     'an unknown query parameter',
-    () => ask('/v1/approvals?status=all&extra=1', { key: desk.rootKey }),
+    () => ask('/v1/approvals?status=all&extra=1', { key: fixtures.rootKey }),
     400,
     'invalid_request',
   ],
@@ -133,7 +133,7 @@ test('405 lists the allowed methods', async () => {
 })
 
 test('OPTIONS allows no other site’s script to call the API', async () => {
-  const answer = await fetch(new URL('/v1/calls', desk.url), {
+  const answer = await fetch(new URL('/v1/calls', fixtures.url), {
     method: 'OPTIONS',
     headers: {
       origin: 'https://evil.example',
@@ -167,26 +167,26 @@ test('no response names the server software, or lets a browser guess its content
 })
 
 test('HEAD on each readable route has no body and changes nothing', async () => {
-  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
-  const before = granted(await agent.client('readRun', { params: { run: call.run } }))
+  const call = unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  const before = unwrap(await agent.client('readRun', { params: { run: call.run } }))
   for (const route of Object.values(ROUTES) as Route[]) {
     if (route.method !== 'GET' || route.media === 'text/event-stream') continue
     const path = route.path
       .replace('{run}', call.run)
       .replace('{call}', call.id)
       .replace(/\{\w+\}/g, 'x')
-    const key = route.callers.includes('agent') ? agent.key : desk.rootKey
+    const key = route.callers.includes('agent') ? agent.key : fixtures.rootKey
     const [head, get] = [await ask(path, { method: 'HEAD', key }), await ask(path, { key })]
     expect([path, head.status, await head.text()]).toEqual([path, get.status, ''])
     await get.arrayBuffer()
   }
-  expect(granted(await agent.client('readRun', { params: { run: call.run } }))).toEqual(before)
+  expect(unwrap(await agent.client('readRun', { params: { run: call.run } }))).toEqual(before)
 })
 
 test('HEAD on a route of POST does nothing', async () => {
-  const before = granted(await desk.root('listAgents', {})).items.length
-  for (const path of ['/v1/runs', '/v1/worker/enroll', `/v1/agents/${desk.name()}`]) {
-    expect((await ask(path, { method: 'HEAD', key: desk.rootKey })).status).toBeGreaterThanOrEqual(400)
+  const before = unwrap(await fixtures.root('listAgents', {})).items.length
+  for (const path of ['/v1/runs', '/v1/worker/enroll', `/v1/agents/${fixtures.name()}`]) {
+    expect((await ask(path, { method: 'HEAD', key: fixtures.rootKey })).status).toBeGreaterThanOrEqual(400)
   }
-  expect(granted(await desk.root('listAgents', {})).items.length).toBe(before)
+  expect(unwrap(await fixtures.root('listAgents', {})).items.length).toBe(before)
 })

@@ -2,19 +2,19 @@
 
 import { afterEach, expect, test } from 'vitest'
 import { LIMITS } from '../../../shared/limits.ts'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { RawRequest } from '../../support/http/raw-http.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { processPlan } from '../../support/worker/process-plan.ts'
 
-const desk = new Desk('bounds', sharedStack())
-const agent = await desk.agent()
-const tool = await desk.tool({ executor: { argv: ['cat', '{...list}'] } })
+const fixtures = new Fixtures('bounds', sharedStack())
+const agent = await fixtures.agent()
+const tool = await fixtures.tool({ executor: { argv: ['cat', '{...list}'] } })
 const auth = [`authorization: Bearer ${agent.key}`, 'content-type: application/json']
 
 const opened: RawRequest[] = []
 const open = (): RawRequest => {
-  const request = new RawRequest(desk.url)
+  const request = new RawRequest(fixtures.url)
   opened.push(request)
   return request
 }
@@ -24,7 +24,7 @@ afterEach(() => {
 
 const serves = async (): Promise<void> => {
   const started = performance.now()
-  expect((await fetch(new URL('/healthz', desk.url))).status).toBe(200)
+  expect((await fetch(new URL('/healthz', fixtures.url))).status).toBe(200)
   expect(performance.now() - started).toBeLessThan(2_000)
 }
 
@@ -117,32 +117,33 @@ test('G10 a body that arrives byte by byte is given up, and delays no other requ
 })
 
 test('G10 arguments above their own size limit are refused', async () => {
-  const open = await desk.tool()
+  const open = await fixtures.tool()
   const propose = (length: number) =>
     agent.client('proposeCallInNewRun', { body: { tool: open, args: { text: 'x'.repeat(length) } } })
-  expect(granted(await propose(LIMITS.arguments_bytes - 100)).state).toBe('granted')
-  expect(refusal(await propose(LIMITS.arguments_bytes))).toBe('422 invalid_arguments')
-  expect(refusal(await propose(LIMITS.arguments_bytes + 300_000))).toBe('422 invalid_arguments')
+  expect(unwrap(await propose(LIMITS.arguments_bytes - 100)).state).toBe('granted')
+  expect(refusalOf(await propose(LIMITS.arguments_bytes))).toBe('422 invalid_arguments')
+  expect(refusalOf(await propose(LIMITS.arguments_bytes + 300_000))).toBe('422 invalid_arguments')
 })
 
 test('S47 a command line up to the limits is stored and read back; a longer one is refused', async () => {
   const propose = (list: string[]) => agent.client('proposeCallInNewRun', { body: { tool, args: { list } } })
-  const big = granted(
-    await propose(Array.from({ length: 4 }, () => 'x'.repeat(LIMITS.argv_item_bytes - 100))),
-  )
-  const read = granted(await agent.client('readCall', { params: { run: big.run, call: big.id } }))
+  const big = unwrap(await propose(Array.from({ length: 4 }, () => 'x'.repeat(LIMITS.argv_item_bytes - 100))))
+  const read = unwrap(await agent.client('readCall', { params: { run: big.run, call: big.id } }))
   expect(processPlan(read.plan).executor.argv[4]?.length).toBe(LIMITS.argv_item_bytes - 100)
-  expect(refusal(await propose(['x'.repeat(LIMITS.argv_item_bytes + 1)]))).toBe('422 invalid_arguments')
-  expect(refusal(await propose(Array.from({ length: LIMITS.argv_items }, () => 'x')))).toBe(
+  expect(refusalOf(await propose(['x'.repeat(LIMITS.argv_item_bytes + 1)]))).toBe('422 invalid_arguments')
+  expect(refusalOf(await propose(Array.from({ length: LIMITS.argv_items }, () => 'x')))).toBe(
     '422 invalid_arguments',
   )
 })
 
 test('G10 the card of a call with the largest arguments is stored, listed and shown', async () => {
-  const sensitive = await desk.tool({ capabilities: ['network'], executor: { argv: ['cat', '{...list}'] } })
+  const sensitive = await fixtures.tool({
+    capabilities: ['network'],
+    executor: { argv: ['cat', '{...list}'] },
+  })
   const list = Array.from({ length: 200 }, () => `\u0001${'é'.repeat(1_200)}`)
-  const call = await desk.asked(agent.client, sensitive, { list })
-  const approval = granted(await desk.root('readApproval', { params: { id: call.approval.id } }))
+  const call = await fixtures.proposeForApproval(agent.client, sensitive, { list })
+  const approval = unwrap(await fixtures.root('readApproval', { params: { id: call.approval.id } }))
   expect(approval.prompt.arguments.length).toBeLessThan(2 * LIMITS.card_chars)
   expect((await fetch(approval.url ?? '')).status).toBe(200)
 })
@@ -160,7 +161,9 @@ test('G10 overlong paths, parameters and queries are refused or not found', asyn
     '/v1/runs/%zz',
     '/v1/runs/..%2f..%2fetc',
   ]) {
-    const answer = await fetch(new URL(path, desk.url), { headers: { authorization: `Bearer ${agent.key}` } })
+    const answer = await fetch(new URL(path, fixtures.url), {
+      headers: { authorization: `Bearer ${agent.key}` },
+    })
     expect([path.slice(0, 40), answer.status >= 400 && answer.status < 500]).toEqual([
       path.slice(0, 40),
       true,

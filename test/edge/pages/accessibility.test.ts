@@ -6,19 +6,20 @@ import { describe, expect, test } from 'vitest'
 import { accessibilityDefects } from '../../support/browser/axe.ts'
 import { browserForTests } from '../../support/browser/browser.ts'
 import { DESK, PHONE, signedIn } from '../../support/browser/console-page.ts'
-import { Desk } from '../../support/fixtures.ts'
+import { Fixtures } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
-const desk = new Desk('accessibility', sharedStack())
-const agent = await desk.agent()
-const approver = await desk.operator(['approver'])
-const tool = await desk.tool({
+const fixtures = new Fixtures('accessibility', sharedStack())
+const agent = await fixtures.agent()
+const approver = await fixtures.operator(['approver'])
+const tool = await fixtures.tool({
   capabilities: ['process_exec'],
   input_schema: { type: 'object' },
   executor: { argv: ['echo', '{...words}'] },
 })
 const askApproval = async () =>
-  (await desk.asked(agent.client, tool, { words: ['hello'], note: 'x'.repeat(100_000) })).approval.id
+  (await fixtures.proposeForApproval(agent.client, tool, { words: ['hello'], note: 'x'.repeat(100_000) }))
+    .approval.id
 
 const browser = await browserForTests()
 
@@ -33,7 +34,7 @@ describe.each([
 
   test(`the console passes axe in the ${colorScheme} scheme`, async () => {
     const outside = await (await browser.newContext(options)).newPage()
-    await outside.goto(new URL('/console', desk.url).href)
+    await outside.goto(new URL('/console', fixtures.url).href)
     expect(await accessibilityDefects(outside)).toEqual([])
     await outside.getByLabel('Operator key').fill('no key at all')
     await outside.getByRole('button', { name: 'Sign in' }).click()
@@ -41,15 +42,15 @@ describe.each([
     expect(await accessibilityDefects(outside)).toEqual([])
 
     const [first, second] = [await askApproval(), await askApproval()]
-    const page = await signedIn(browser, { url: desk.url, path: mine, key: approver.key }, options)
+    const page = await signedIn(browser, { url: fixtures.url, path: mine, key: approver.key }, options)
     const visit = async (path: string): Promise<void> => {
-      await page.goto(new URL(path, desk.url).href)
+      await page.goto(new URL(path, fixtures.url).href)
       expect([path, await accessibilityDefects(page)]).toEqual([path, []])
     }
     await visit(mine)
     await visit('/console?agent=nobody-at-all')
     await visit(
-      `/console/approvals/${(await desk.asked(agent.client, tool, { words: ['a', 'b'] })).approval.id}`,
+      `/console/approvals/${(await fixtures.proposeForApproval(agent.client, tool, { words: ['a', 'b'] })).approval.id}`,
     )
     await page.getByText('Approve with changed arguments').click()
     expect(await accessibilityDefects(page)).toEqual([])
@@ -73,7 +74,7 @@ describe.each([
     await page.getByRole('button', { name: 'Revoke' }).first().click()
     await page.getByRole('heading', { name: 'Revoked' }).waitFor()
     expect(await accessibilityDefects(page)).toEqual([])
-    await page.goto(new URL(mine, desk.url).href)
+    await page.goto(new URL(mine, fixtures.url).href)
     await page.locator(`#choose-${second}`).check()
     await page.locator('#deny-chosen summary').click()
     await page.getByRole('button', { name: 'Deny selected' }).click()
@@ -85,11 +86,14 @@ describe.each([
 
   test(`the approval page passes axe in the ${colorScheme} scheme`, async () => {
     const page = await (await browser.newContext(options)).newPage()
-    const link = await desk.link(desk.root, await askApproval())
+    const link = await fixtures.link(fixtures.root, await askApproval())
     await page.goto(link)
     expect(await accessibilityDefects(page)).toEqual([])
     await page.goto(
-      await desk.link(desk.root, (await desk.asked(agent.client, tool, { words: ['a', 'b'] })).approval.id),
+      await fixtures.link(
+        fixtures.root,
+        (await fixtures.proposeForApproval(agent.client, tool, { words: ['a', 'b'] })).approval.id,
+      ),
     )
     expect(await accessibilityDefects(page)).toEqual([]) // with the fields for changed arguments open
     await page.locator('#change-text').fill('{"words":["a"]}')

@@ -2,13 +2,13 @@
 
 import { expect, test } from 'vitest'
 import { expectNoControls, linkOpener } from '../../support/browser/link-page.ts'
-import { Desk, granted } from '../../support/fixtures.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
-const desk = new Desk('approval-page-life', sharedStack())
-const agent = await desk.agent()
+const fixtures = new Fixtures('approval-page-life', sharedStack())
+const agent = await fixtures.agent()
 const anything = { type: 'object' }
-const sensitive = await desk.tool({
+const sensitive = await fixtures.tool({
   capabilities: ['process_exec'],
   input_schema: anything,
   executor: { argv: ['echo', '{...words}'] },
@@ -16,10 +16,10 @@ const sensitive = await desk.tool({
 
 const openLink = await linkOpener()
 async function askApproval(args: Record<string, unknown> = { words: ['hello'] }, tool = sensitive) {
-  const { approval } = await desk.asked(agent.client, tool, args)
-  return { id: approval.id, link: await desk.link(desk.root, approval.id) }
+  const { approval } = await fixtures.proposeForApproval(agent.client, tool, args)
+  return { id: approval.id, link: await fixtures.link(fixtures.root, approval.id) }
 }
-const approvalOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } }))
+const approvalOf = async (id: string) => unwrap(await fixtures.root('readApproval', { params: { id } }))
 
 test('approving with fewer arguments reviews the change first, without JavaScript, and runs exactly that', async () => {
   const { id, link } = await askApproval({
@@ -83,15 +83,15 @@ test('B10 approving beside an edited text leads to the review and keeps the reas
 
 // ── Live updates ──
 
-const others = [await desk.operator(['approver']), await desk.operator(['approver'])] as const
+const others = [await fixtures.operator(['approver']), await fixtures.operator(['approver'])] as const
 const yesBy = async (id: string, { client } = others[0]) =>
-  granted(await client('answerApproval', { params: { id }, body: { decision: 'approve', reason: 'seen' } }))
+  unwrap(await client('answerApproval', { params: { id }, body: { decision: 'approve', reason: 'seen' } }))
 const needsTwo = (name: string) =>
   `@id("two-${name}") forbid (principal, action == Action::"tool.execute/${name}", resource) when { context.approval.count < 2 };`
 
 test('an open approval page shows the answer of another approver and then the outcome', async () => {
-  const tool = await desk.tool({ capabilities: ['process_exec'], input_schema: anything })
-  await desk.withPolicies({ two: needsTwo(tool) }, async () => {
+  const tool = await fixtures.tool({ capabilities: ['process_exec'], input_schema: anything })
+  await fixtures.withPolicies({ two: needsTwo(tool) }, async () => {
     const { id, link } = await askApproval({}, tool)
     const page = await openLink(link, { javaScriptEnabled: true })
     await yesBy(id)
@@ -118,8 +118,8 @@ test('a page keeps the text being written when others decide, and disables its b
 })
 
 test('an approver who waits for others can reload the page, and with JavaScript sees the outcome automatically', async () => {
-  const tool = await desk.tool({ capabilities: ['process_exec'], input_schema: anything })
-  await desk.withPolicies({ two: needsTwo(tool) }, async () => {
+  const tool = await fixtures.tool({ capabilities: ['process_exec'], input_schema: anything })
+  await fixtures.withPolicies({ two: needsTwo(tool) }, async () => {
     const { id, link } = await askApproval({}, tool)
     const plain = await openLink(link)
     await plain.getByRole('button', { name: 'Approve once' }).click()
@@ -146,7 +146,7 @@ test.each(['follows', 'has not begun to follow'])(
     const followed = when === 'follows' ? page.waitForResponse(/\/events$/) : undefined
     await page.goto(link)
     await followed
-    granted(await desk.root('revokeLinks', { params: { id }, query: {} }))
+    unwrap(await fixtures.root('revokeLinks', { params: { id }, query: {} }))
     revoked.resolve()
     await page.getByText('This link was taken back').waitFor()
     await expectNoControls(page)

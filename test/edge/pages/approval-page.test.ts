@@ -10,13 +10,13 @@ import { browserForTests } from '../../support/browser/browser.ts'
 import { PHONE } from '../../support/browser/console-page.ts'
 import { aboveAnswers, faintTexts, focused, sideways } from '../../support/browser/in-page.ts'
 import { expectNoControls, openPage } from '../../support/browser/link-page.ts'
-import { Desk, granted } from '../../support/fixtures.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
-const desk = new Desk('approval-page', sharedStack())
-const agent = await desk.agent()
+const fixtures = new Fixtures('approval-page', sharedStack())
+const agent = await fixtures.agent()
 const anything = { type: 'object' }
-const sensitive = await desk.tool({
+const sensitive = await fixtures.tool({
   capabilities: ['process_exec'],
   input_schema: anything,
   executor: { argv: ['echo', '{...words}'] },
@@ -27,10 +27,10 @@ const browser = await browserForTests()
 const openLink = (url: string, options: BrowserContextOptions = {}): Promise<Page> =>
   openPage(browser, url, options)
 async function askApproval(args: Record<string, unknown> = { words: ['hello'] }, tool = sensitive) {
-  const { approval } = await desk.asked(agent.client, tool, args)
-  return { id: approval.id, link: await desk.link(desk.root, approval.id) }
+  const { approval } = await fixtures.proposeForApproval(agent.client, tool, args)
+  return { id: approval.id, link: await fixtures.link(fixtures.root, approval.id) }
 }
-const approvalOf = async (id: string) => granted(await desk.root('readApproval', { params: { id } }))
+const approvalOf = async (id: string) => unwrap(await fixtures.root('readApproval', { params: { id } }))
 
 describe.each(['light', 'dark'] as const)('in the %s', (colorScheme) => {
   test('an approval on a phone without JavaScript ends the page for good', async () => {
@@ -70,7 +70,7 @@ describe.each(['light', 'dark'] as const)('in the %s', (colorScheme) => {
   test('every text of the approval page has a contrast of at least 4.5:1', async () => {
     const { link } = await askApproval({ words: ['a'], note: 'b' })
     const over = await askApproval()
-    const pages = [link, `${link}x`, new URL('/docs', desk.url).href]
+    const pages = [link, `${link}x`, new URL('/docs', fixtures.url).href]
     for (const url of pages) {
       const page = await openLink(url, { colorScheme, javaScriptEnabled: true })
       expect([url, await page.evaluate(faintTexts)]).toEqual([url, []])
@@ -200,7 +200,7 @@ test('G09 bidirectional, invisible and blank-like characters are escaped', async
 })
 
 test('G10 an approval with an argument of a hundred kilobytes can be read and answered', async () => {
-  const tool = await desk.tool({ capabilities: ['process_exec'], input_schema: anything })
+  const tool = await fixtures.tool({ capabilities: ['process_exec'], input_schema: anything })
   const { id, link } = await askApproval({ text: `BEGIN ${'lorem ipsum '.repeat(9_000)} END` }, tool)
   const page = await openLink(link)
   const text = (await page.locator('pre').allTextContents()).join('\n')
@@ -215,7 +215,7 @@ test('G10 an approval with an argument of a hundred kilobytes can be read and an
 })
 
 test('G10 an argument of five thousand lines is shown in parts, and each page can answer', async () => {
-  const tool = await desk.tool({ capabilities: ['process_exec'], input_schema: anything })
+  const tool = await fixtures.tool({ capabilities: ['process_exec'], input_schema: anything })
   const lines = Array.from({ length: 5_000 }, (_, i) => `line ${i} ${'x'.repeat(60)}`)
   const { id, link } = await askApproval({ text: lines.join('\n'), token: 'hunter2-hunter2' }, tool)
   const page = await openLink(link)
@@ -240,8 +240,8 @@ test('G10 an argument of five thousand lines is shown in parts, and each page ca
 test('P05 an expired, a broken and an already answered link say so and offer no buttons', async () => {
   const { id, link } = await askApproval()
   const page = await openLink(link)
-  granted(
-    await desk.root('answerApproval', {
+  unwrap(
+    await fixtures.root('answerApproval', {
       params: { id },
       body: { decision: 'deny', reason: 'by another way' },
     }),
@@ -279,12 +279,12 @@ test('a standing approval through a link says what it covers before it is given,
   expect((await approvalOf(id)).answers).toMatchObject([
     { by: 'root', channel: 'link', scope: 'timeboxed', ttl_s: 600 },
   ])
-  const { items } = granted(await desk.root('listStanding', {}))
+  const { items } = unwrap(await fixtures.root('listStanding', {}))
   expect(items.find(({ approval }) => approval === id)).toMatchObject({ assurance: 'link', live: true })
 })
 
 test('where policy requires an approval for each call, the page offers no standing approval', async () => {
-  const { link } = await askApproval({}, await desk.tool({ capabilities: ['secrets_read'] }))
+  const { link } = await askApproval({}, await fixtures.tool({ capabilities: ['secrets_read'] }))
   const page = await openLink(link)
   await page.getByText('Answer similar calls too').click()
   expect(await page.getByText('Policy requires an approval for each call').isVisible()).toBe(true)

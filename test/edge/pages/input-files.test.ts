@@ -9,13 +9,13 @@ import { DESK, PHONE, signedIn } from '../../support/browser/console-page.ts'
 import { ConsoleSession } from '../../support/browser/console-session.ts'
 import { faintTexts, sideways } from '../../support/browser/in-page.ts'
 import { openPage } from '../../support/browser/link-page.ts'
-import { Desk, granted } from '../../support/fixtures.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
-const desk = new Desk('brought-files', sharedStack())
-const agent = await desk.agent()
-const tool = await desk.tool({ input_files: true, capabilities: ['process_exec'] })
-const approver = await desk.operator(['approver'])
+const fixtures = new Fixtures('brought-files', sharedStack())
+const agent = await fixtures.agent()
+const tool = await fixtures.tool({ input_files: true, capabilities: ['process_exec'] })
+const approver = await fixtures.operator(['approver'])
 const browser = await browserForTests()
 
 const SCRIPT = '<script>alert(1)</script>\n'
@@ -23,18 +23,18 @@ const NOTES = 'what it is for\n'
 const OTHER = 'of the same run, and not of the call'
 
 async function askApproval() {
-  const run = granted(await agent.client('createRun', { body: {} })).id
+  const run = unwrap(await agent.client('createRun', { body: {} })).id
   for (const text of [SCRIPT, NOTES, OTHER])
-    granted(await agent.client('putFile', { params: { run, sha256: sha256(text) }, body: Buffer.from(text) }))
+    unwrap(await agent.client('putFile', { params: { run, sha256: sha256(text) }, body: Buffer.from(text) }))
   const files = [
     { path: 'in/deploy "now".html', sha256: sha256(SCRIPT) },
     { path: 'notes.txt', sha256: sha256(NOTES) },
   ]
-  const { approval } = granted(
+  const { approval } = unwrap(
     await agent.client('proposeCall', { params: { run }, body: { tool, args: {}, files } }),
   )
   if (approval === undefined) throw new Error('nobody is asked')
-  return { id: approval.id, link: await desk.link(approver.client, approval.id) }
+  return { id: approval.id, link: await fixtures.link(approver.client, approval.id) }
 }
 
 const SAVED = {
@@ -47,10 +47,10 @@ const SAVED = {
 
 test('the input files of a call can be downloaded in the console and through its link, and no others', async () => {
   const { id, link } = await askApproval()
-  const session = await ConsoleSession.open(desk.url, approver.key)
+  const session = await ConsoleSession.open(fixtures.url, approver.key)
   const doors = {
     console: { page: `/console/approvals/${id}`, get: (path: string) => session.get(path) },
-    link: { page: new URL(link).pathname, get: (path: string) => fetch(new URL(path, desk.url)) },
+    link: { page: new URL(link).pathname, get: (path: string) => fetch(new URL(path, fixtures.url)) },
   }
   for (const { page, get } of Object.values(doors)) {
     const at = `${page}/files/${sha256(SCRIPT)}`
@@ -68,7 +68,7 @@ test('the input files of a call can be downloaded in the console and through its
     for (const digest of [sha256(OTHER), sha256('never put'), 'x'.repeat(64)])
       expect((await get(`${page}/files/${digest}`)).status).toBe(404)
   }
-  const { prompt } = granted(await approver.client('readApproval', { params: { id } }))
+  const { prompt } = unwrap(await approver.client('readApproval', { params: { id } }))
   expect(prompt.files).toEqual([
     { path: 'in/deploy "now".html', sha256: sha256(SCRIPT), bytes: SCRIPT.length },
     { path: 'notes.txt', sha256: sha256(NOTES), bytes: NOTES.length },
@@ -78,15 +78,15 @@ test('the input files of a call can be downloaded in the console and through its
 test('input files need a session or a valid link, and permission to read runs', async () => {
   const { id, link } = await askApproval()
   const [console, linked] = [
-    `${desk.url}/console/approvals/${id}/files/${sha256(SCRIPT)}`,
+    `${fixtures.url}/console/approvals/${id}/files/${sha256(SCRIPT)}`,
     `${link}/files/${sha256(SCRIPT)}`,
   ]
-  const session = await ConsoleSession.open(desk.url, approver.key)
+  const session = await ConsoleSession.open(fixtures.url, approver.key)
   expect((await fetch(console)).status).toBe(401)
   expect((await fetch(console, { headers: { authorization: `Bearer ${agent.key}` } })).status).toBe(401)
   expect((await fetch(linked.replace('/files/', 'x/files/'))).status).toBe(401)
   const blind = `forbid (principal == Operator::"${approver.name}", action == Action::"run.read", resource);`
-  await desk.withPolicies({ blind }, async () => {
+  await fixtures.withPolicies({ blind }, async () => {
     expect([(await session.get(console)).status, (await fetch(linked)).status]).toEqual([403, 403])
     for (const page of [await session.get(`/console/approvals/${id}`), await fetch(link)]) {
       const text = await page.text()
@@ -95,7 +95,7 @@ test('input files need a session or a valid link, and permission to read runs', 
     }
   })
   expect((await fetch(linked)).status).toBe(200)
-  granted(await desk.root('revokeLinks', { params: { id } }))
+  unwrap(await fixtures.root('revokeLinks', { params: { id } }))
   expect([(await fetch(linked)).status, (await session.get(console)).status]).toEqual([410, 200])
 })
 
@@ -108,7 +108,7 @@ test('a tap downloads an input file, on a phone and on a desktop', {
     await openPage(browser, link, { ...options, viewport: PHONE, colorScheme: 'dark' }),
     await signedIn(
       browser,
-      { url: desk.url, path: `/console/approvals/${id}`, key: approver.key },
+      { url: fixtures.url, path: `/console/approvals/${id}`, key: approver.key },
       { ...options, viewport: DESK },
     ),
   ]

@@ -2,17 +2,18 @@
 // limited.
 
 import { expect, test } from 'vitest'
-import { Followers } from '../../../edge/platform/stream-slots.ts'
+import { StreamSlots } from '../../../edge/platform/stream-slots.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { ConsoleSession } from '../../support/browser/console-session.ts'
-import { Desk, granted } from '../../support/fixtures.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
-import { eventually } from '../../support/worker/lone-worker.ts'
 
-const desk = new Desk('streams', sharedStack())
-const agent = await desk.agent()
-const sensitive = await desk.tool({ capabilities: ['process_exec'], input_schema: { type: 'object' } })
-const askApproval = async (n: number) => (await desk.asked(agent.client, sensitive, { n })).approval.id
+const fixtures = new Fixtures('streams', sharedStack())
+const agent = await fixtures.agent()
+const sensitive = await fixtures.tool({ capabilities: ['process_exec'], input_schema: { type: 'object' } })
+const askApproval = async (n: number) =>
+  (await fixtures.proposeForApproval(agent.client, sensitive, { n })).approval.id
 
 /** Opens streams until one is refused; returns their number and the last response. */
 async function fill(open: (signal: AbortSignal) => Promise<Response>) {
@@ -28,9 +29,9 @@ async function fill(open: (signal: AbortSignal) => Promise<Response>) {
 
 test('a link and a session have a limited number of live streams, and closing one frees its slot', async () => {
   const id = await askApproval(1)
-  const link = await desk.link(desk.root, id)
-  const session = await ConsoleSession.open(desk.url, desk.rootKey)
-  const another = await ConsoleSession.open(desk.url, desk.rootKey)
+  const link = await fixtures.link(fixtures.root, id)
+  const session = await ConsoleSession.open(fixtures.url, fixtures.rootKey)
+  const another = await ConsoleSession.open(fixtures.url, fixtures.rootKey)
   const ways = [
     (signal: AbortSignal) => fetch(`${link}/events`, { signal }),
     (signal: AbortSignal) => session.get('/console/events', { signal }),
@@ -51,8 +52,8 @@ test('a link and a session have a limited number of live streams, and closing on
 
 test('the stream of one approval sends no events of others', async () => {
   const id = await askApproval(2)
-  const link = await desk.link(desk.root, id)
-  const session = await ConsoleSession.open(desk.url, desk.rootKey)
+  const link = await fixtures.link(fixtures.root, id)
+  const session = await ConsoleSession.open(fixtures.url, fixtures.rootKey)
   const abort = new AbortController()
   const reading = async (stream: Response) => {
     const reader = (stream.body ?? new ReadableStream<Uint8Array>())
@@ -71,13 +72,13 @@ test('the stream of one approval sends no events of others', async () => {
     const other = await askApproval(n)
     for (let text = ''; !text.includes(other); ) text = await inbox()
   }
-  granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))
+  unwrap(await fixtures.root('answerApproval', { params: { id }, body: { decision: 'deny' } }))
   for (const read of followed) expect(await read()).toMatch(/^event: over\n/)
   abort.abort()
 })
 
 test('a tenant has a limited number of live streams, and the slots of vanished ones are freed', () => {
-  const followers = new Followers()
+  const followers = new StreamSlots()
   for (let i = 0; i < LIMITS.streams_tenant; i++)
     expect(followers.enter(`s${i}`, `link ${i}`, 0).ok).toBe(true)
   expect(followers.enter('more', 'link x', 1_000)).toMatchObject({

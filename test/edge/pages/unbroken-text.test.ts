@@ -9,7 +9,7 @@ import type { Call } from '../../../shared/wire/calls.ts'
 import { browserForTests } from '../../support/browser/browser.ts'
 import { signedIn } from '../../support/browser/console-page.ts'
 import { sideways, unfold } from '../../support/browser/in-page.ts'
-import { Desk, granted } from '../../support/fixtures.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { component, Publisher } from '../../support/skills/skill.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
@@ -19,11 +19,11 @@ const long = (letter: string, length: number): string => letter.repeat(length)
 const REASON = long('R', LIMITS.reason_chars)
 
 /** Names have the maximal length, except the pool's, which has the prefix and `-pool`. */
-const desk = new Desk(`unbroken-${long('n', 48)}`, sharedStack())
-const agent = await desk.agent()
-const operator = await desk.operator(['approver', 'admin'])
-const maker = await desk.operator(['admin'])
-const tool = await desk.tool({
+const fixtures = new Fixtures(`unbroken-${long('n', 48)}`, sharedStack())
+const agent = await fixtures.agent()
+const operator = await fixtures.operator(['approver', 'admin'])
+const maker = await fixtures.operator(['admin'])
+const tool = await fixtures.tool({
   capabilities: ['network'],
   input_schema: { type: 'object' },
   description: long('D', 500),
@@ -31,20 +31,20 @@ const tool = await desk.tool({
 })
 /** Each in another session, so that no standing answer covers another. */
 const runSpec = () => ({
-  session: `${long('S', 60)}${desk.name()}`,
+  session: `${long('S', 60)}${fixtures.name()}`,
   device: long('d', 128),
   channel: long('c', 64),
 })
 const ARGS = { words: [long('W', 5_000), '</p><b>'], [long('k', 5_000)]: long('v', 5_000) }
 
 const browser = await browserForTests()
-const at = (path: string): string => new URL(path, desk.url).href
+const at = (path: string): string => new URL(path, fixtures.url).href
 const propose = async (args: Record<string, unknown> = ARGS): Promise<Call> =>
-  granted(await agent.client('proposeCallInNewRun', { body: { tool, args, run: runSpec() } }))
+  unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args, run: runSpec() } }))
 
 async function answered(body: { decision: 'approve' | 'deny'; scope?: 'session' }): Promise<Call> {
-  const call = await propose({ ...ARGS, n: desk.name() })
-  granted(
+  const call = await propose({ ...ARGS, n: fixtures.name() })
+  unwrap(
     await operator.client('answerApproval', {
       params: { id: call.approval?.id ?? '' },
       body: { ...body, reason: REASON },
@@ -58,10 +58,10 @@ let [waiting, link, linkOver] = ['', '', '']
 beforeAll(async () => {
   const open = await propose()
   waiting = open.approval?.id ?? ''
-  link = await desk.link(operator.client, waiting)
+  link = await fixtures.link(operator.client, waiting)
   const over = await propose({ ...ARGS, over: true })
-  linkOver = await desk.link(operator.client, over.approval?.id ?? '')
-  granted(
+  linkOver = await fixtures.link(operator.client, over.approval?.id ?? '')
+  unwrap(
     await operator.client('answerApproval', {
       params: { id: over.approval?.id ?? '' },
       body: { decision: 'deny', reason: REASON },
@@ -69,14 +69,14 @@ beforeAll(async () => {
   )
   const ended = await answered({ decision: 'deny' })
   const standing = await answered({ decision: 'approve', scope: 'session' })
-  const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+  const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
   const failed = {
     ok: false,
     lack: null,
     checks: [{ name: long('N', 100), ok: false, seen: long('s', 200) }],
   }
-  granted(await peer.prove(['B'], (proof) => ({ ...proof, egress: failed, cgroups: failed })))
-  const publisher = await Publisher.listed(`unbroken-${long('p', 55)}`, desk.root)
+  unwrap(await peer.prove(['B'], (proof) => ({ ...proof, egress: failed, cgroups: failed })))
+  const publisher = await Publisher.listed(`unbroken-${long('p', 55)}`, fixtures.root)
   const id = `unbroken-${long('i', 51)}`
   const manifest = publisher.manifest(id, {
     description: long('D', 2_000),
@@ -86,11 +86,9 @@ beforeAll(async () => {
       kv: [long('k', 60)],
     },
   })
-  granted(await maker.client('publishSkill', { body: publisher.pack(manifest, await component()) }))
-  granted(
-    await operator.client('enableSkill', { params: { id, version: '1.0.0' }, body: { reason: REASON } }),
-  )
-  granted(
+  unwrap(await maker.client('publishSkill', { body: publisher.pack(manifest, await component()) }))
+  unwrap(await operator.client('enableSkill', { params: { id, version: '1.0.0' }, body: { reason: REASON } }))
+  unwrap(
     await operator.client('disableSkill', { params: { id, version: '1.0.0' }, body: { reason: REASON } }),
   )
   paths = [
@@ -117,7 +115,7 @@ async function reachesOut(page: Page): Promise<number> {
 const openConsole = (width: number, path: string): Promise<Page> =>
   signedIn(
     browser,
-    { url: desk.url, path, key: operator.key },
+    { url: fixtures.url, path, key: operator.key },
     { viewport: { width, height: 800 }, javaScriptEnabled: true },
   )
 
@@ -145,7 +143,7 @@ test.each(WIDTHS)('D14 no result page of a console form overflows a window of %i
   expect(await reachesOut(page)).toBe(0)
 
   const kept = await answered({ decision: 'approve', scope: 'session' })
-  const { items } = granted(await desk.root('listStanding', {}))
+  const { items } = unwrap(await fixtures.root('listStanding', {}))
   const standing = items.find(({ approval }) => approval === kept.approval?.id)
   await page.goto(at('/console/standing'))
   await page.locator(`#${standing?.id}`).getByRole('button', { name: 'Revoke' }).click()

@@ -3,31 +3,31 @@
 
 import { expect, test } from 'vitest'
 import type { Call } from '../../../shared/wire/calls.ts'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
-import { eventually } from '../../support/worker/lone-worker.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const desk = new Desk('seeds-approvals', sharedStack())
-const agent = await desk.agent()
-const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
-const harmless = await desk.tool()
-const sensitive = await desk.tool({ capabilities: ['network'], input_schema: { type: 'object' } })
+const fixtures = new Fixtures('seeds-approvals', sharedStack())
+const agent = await fixtures.agent()
+const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
+const harmless = await fixtures.tool()
+const sensitive = await fixtures.tool({ capabilities: ['network'], input_schema: { type: 'object' } })
 const answer = (id: string, body: Record<string, unknown> = {}) =>
-  desk.root('answerApproval', { params: { id }, body: { decision: 'approve', ...body } })
+  fixtures.root('answerApproval', { params: { id }, body: { decision: 'approve', ...body } })
 const read = async ({ run, id }: Call) =>
-  granted(await agent.client('readCall', { params: { run, call: id } }))
+  unwrap(await agent.client('readCall', { params: { run, call: id } }))
 const asksOf = async (name: string) =>
-  granted(await desk.root('listApprovals', { query: { status: 'all' } })).items.filter(
+  unwrap(await fixtures.root('listApprovals', { query: { status: 'all' } })).items.filter(
     ({ prompt }) => prompt.agent === name,
   )
 
 test('calls of a run are listed in the order of their proposal, each with its own result, whatever order they end in', async () => {
-  const run = granted(await agent.client('createRun', { body: {} })).id
+  const run = unwrap(await agent.client('createRun', { body: {} })).id
   const calls: Call[] = []
   for (let i = 0; i < 4; i++)
     calls.push(
-      granted(
+      unwrap(
         await agent.client('proposeCall', {
           params: { run },
           body: { tool: harmless, args: { text: `${i}` } },
@@ -36,11 +36,11 @@ test('calls of a run are listed in the order of their proposal, each with its ow
     )
   const waiting = calls.map(({ id }) => agent.client('readCall', { params: { run, call: id }, wait: 20 }))
   for (const [i, { id }] of [...calls.entries()].reverse()) await peer.run(id, { stdout: `result ${i}` })
-  const told = (await Promise.all(waiting)).map((one) => granted(one))
+  const told = (await Promise.all(waiting)).map((one) => unwrap(one))
   expect(told.map(({ id, result }) => [id, result?.output])).toEqual(
     calls.map(({ id }, i) => [id, `result ${i}`]),
   )
-  const { items } = granted(await agent.client('readJournal', { params: { run } }))
+  const { items } = unwrap(await agent.client('readJournal', { params: { run } }))
   expect(items.map(({ seq }) => seq)).toEqual(items.map((_, i) => i + 1))
   expect(items.filter(({ kind }) => kind === 'allowed').map(({ call }) => call)).toEqual(
     calls.map(({ id }) => id),
@@ -49,47 +49,47 @@ test('calls of a run are listed in the order of their proposal, each with its ow
 
 test('an answer to another approval, to another digest or to none has no effect', async () => {
   const [one, two] = [
-    await desk.asked(agent.client, sensitive),
-    await desk.asked(agent.client, sensitive, { other: true }),
+    await fixtures.proposeForApproval(agent.client, sensitive),
+    await fixtures.proposeForApproval(agent.client, sensitive, { other: true }),
   ]
-  expect(refusal(await answer(one.approval.id, { digest: two.digest }))).toBe('409 outdated')
-  expect(refusal(await answer(`${one.approval.id}7`))).toBe('404 not_found')
-  expect(refusal(await answer('apr_00000000000000000000000000_1'))).toBe('404 not_found')
-  expect(refusal(await answer(''))).toMatch(/^40[45] /)
+  expect(refusalOf(await answer(one.approval.id, { digest: two.digest }))).toBe('409 outdated')
+  expect(refusalOf(await answer(`${one.approval.id}7`))).toBe('404 not_found')
+  expect(refusalOf(await answer('apr_00000000000000000000000000_1'))).toBe('404 not_found')
+  expect(refusalOf(await answer(''))).toMatch(/^40[45] /)
   expect([(await read(one)).state, (await read(two)).state]).toEqual([
     'awaiting_approval',
     'awaiting_approval',
   ])
-  granted(await answer(two.approval.id, { digest: two.digest }))
+  unwrap(await answer(two.approval.id, { digest: two.digest }))
   expect([(await read(one)).state, (await read(two)).state]).toEqual(['awaiting_approval', 'granted'])
 })
 
 test('a waiting proposal can’t be replaced by the same idempotency key, from another run or session, or by another tool', async () => {
-  const name = await desk.tool({ capabilities: ['network'], input_schema: { type: 'object' } })
-  const headers = { 'idempotency-key': desk.name() }
+  const name = await fixtures.tool({ capabilities: ['network'], input_schema: { type: 'object' } })
+  const headers = { 'idempotency-key': fixtures.name() }
   const propose = (args: Record<string, unknown>, session = 'here') =>
     agent.client('proposeCallInNewRun', { body: { tool: name, args, run: { session } }, headers })
-  const call = granted(await propose({ to: 'a' }))
+  const call = unwrap(await propose({ to: 'a' }))
   const id = call.approval?.id ?? ''
-  const { digest, prompt } = granted(await desk.root('readApproval', { params: { id } }))
-  expect(refusal(await propose({ to: 'b' }))).toBe('409 idempotency_key_reused')
-  expect(refusal(await propose({ to: 'a' }, 'elsewhere'))).toBe('409 idempotency_key_reused')
-  expect(granted(await desk.root('readApproval', { params: { id } }))).toMatchObject({
+  const { digest, prompt } = unwrap(await fixtures.root('readApproval', { params: { id } }))
+  expect(refusalOf(await propose({ to: 'b' }))).toBe('409 idempotency_key_reused')
+  expect(refusalOf(await propose({ to: 'a' }, 'elsewhere'))).toBe('409 idempotency_key_reused')
+  expect(unwrap(await fixtures.root('readApproval', { params: { id } }))).toMatchObject({
     digest,
     prompt,
     status: 'pending',
   })
-  await desk.tool(
+  await fixtures.tool(
     { capabilities: ['network'], input_schema: { type: 'object' }, description: 'something else' },
     name,
   )
-  expect(granted(await answer(id)).status).toBe('denied')
+  expect(unwrap(await answer(id)).status).toBe('denied')
   expect(await read(call)).toMatchObject({ state: 'denied', result: { error: { code: 'denied' } } })
 })
 
 test('a call whose agent disconnects goes on waiting, and is denied when its approval expires', async () => {
-  const urgent = await desk.tool({ capabilities: ['network'], approval_ttl_s: 8 })
-  const run = granted(await agent.client('createRun', { body: {} })).id
+  const urgent = await fixtures.tool({ capabilities: ['network'], approval_ttl_s: 8 })
+  const run = unwrap(await agent.client('createRun', { body: {} })).id
   const disconnect = new AbortController()
   const waiting = agent.client('proposeCall', {
     params: { run },
@@ -104,14 +104,14 @@ test('a call whose agent disconnects goes on waiting, and is denied when its app
   disconnect.abort()
   await expect(waiting).rejects.toThrow()
   const id = asked?.call ?? ''
-  expect(granted(await agent.client('readCall', { params: { run, call: id } })).state).toBe(
+  expect(unwrap(await agent.client('readCall', { params: { run, call: id } })).state).toBe(
     'awaiting_approval',
   )
-  expect(refusal(await peer.claim(id))).toBe('409 not_claimable')
+  expect(refusalOf(await peer.claim(id))).toBe('409 not_claimable')
   const ended = await eventually(
     'it is over',
     async () => {
-      const call = granted(await agent.client('readCall', { params: { run, call: id } }))
+      const call = unwrap(await agent.client('readCall', { params: { run, call: id } }))
       return call.ended_at_ms !== undefined && call
     },
     40_000,
@@ -124,10 +124,10 @@ test('a call whose agent disconnects goes on waiting, and is denied when its app
 })
 
 test('a call that can’t be allowed asks nobody: neither for an unknown tool, nor for one that policy forbids in any case', async () => {
-  const quiet = await desk.agent()
+  const quiet = await fixtures.agent()
   const rule = `@id("quarantined") forbid (principal, action == Action::"tool.execute/${sensitive}", resource);`
-  await desk.withPolicies({ quarantined: rule }, async () => {
-    const denied = granted(await quiet.client('proposeCallInNewRun', { body: { tool: sensitive, args: {} } }))
+  await fixtures.withPolicies({ quarantined: rule }, async () => {
+    const denied = unwrap(await quiet.client('proposeCallInNewRun', { body: { tool: sensitive, args: {} } }))
     expect([denied.state, denied.approval, denied.decision.policies]).toEqual([
       'denied',
       undefined,
@@ -135,12 +135,12 @@ test('a call that can’t be allowed asks nobody: neither for an unknown tool, n
     ])
   })
   expect(
-    refusal(
+    refusalOf(
       await quiet.client('proposeCallInNewRun', { body: { tool: 'seeds-approvals-unknown', args: {} } }),
     ),
   ).toBe('404 not_found')
   // Checked after both calls, so that a question of theirs would be visible.
-  const { approval } = await desk.asked(quiet.client, sensitive)
+  const { approval } = await fixtures.proposeForApproval(quiet.client, sensitive)
   await eventually('its question is listed', async () =>
     (await asksOf(quiet.name)).some(({ id }) => id === approval.id),
   )
@@ -150,19 +150,19 @@ test('a call that can’t be allowed asks nobody: neither for an unknown tool, n
 test('secrets in a question are masked in storage and on every surface', async () => {
   const secrets = ['hunter2-hunter2', 'ghp_0123456789abcdefghijABCDEFGHIJ', 'correct-horse-battery']
   const [password, token, query] = secrets
-  const call = await desk.asked(agent.client, sensitive, {
+  const call = await fixtures.proposeForApproval(agent.client, sensitive, {
     password,
     note: `use ${token}`,
     url: `https://example.com/?api_key=${query}`,
   })
   const { id } = call.approval
   await eventually('it is listed', async () => (await asksOf(agent.name)).some((one) => one.id === id))
-  const link = await desk.link(desk.root, id)
+  const link = await fixtures.link(fixtures.root, id)
   const told = JSON.stringify([
     await asksOf(agent.name),
-    granted(await desk.root('readApproval', { params: { id } })),
-    granted(await desk.root('readArguments', { params: { id } })),
-    granted(await agent.client('readJournal', { params: { run: call.run } })),
+    unwrap(await fixtures.root('readApproval', { params: { id } })),
+    unwrap(await fixtures.root('readArguments', { params: { id } })),
+    unwrap(await agent.client('readJournal', { params: { run: call.run } })),
     await (await fetch(link)).text(),
   ])
   expect(secrets.filter((secret) => told.includes(secret))).toEqual([])
@@ -177,8 +177,8 @@ test('an approval can’t override what policy forbids, whoever gives it', async
       when { context.args.path == ".gitignore" || context.args.path like "*/.gitignore" };`,
   }
   const propose = async (tool: string, args: Record<string, unknown>) =>
-    granted(await agent.client('proposeCallInNewRun', { body: { tool, args } }))
-  await desk.withPolicies(rules, async () => {
+    unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args } }))
+  await fixtures.withPolicies(rules, async () => {
     for (const [tool, args] of [
       ['process.run', { command: 'git', args: ['rm', '--cached', 'src'] }],
       ['process.run', { command: 'git', args: ['reset', '--hard'] }],
@@ -190,7 +190,7 @@ test('an approval can’t override what policy forbids, whoever gives it', async
     expect(asked.state).toBe('awaiting_approval')
     // Nor can an approval with other arguments.
     const hard = { command: 'git', args: ['reset', '--hard'] }
-    expect(refusal(await answer(asked.approval?.id ?? '', { arguments: hard }))).toBe('403 denied')
+    expect(refusalOf(await answer(asked.approval?.id ?? '', { arguments: hard }))).toBe('403 denied')
     expect((await read(asked)).state).toBe('awaiting_approval')
   })
 })

@@ -3,17 +3,17 @@
 // claim.
 
 import { expect, test } from 'vitest'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 import { processPlan } from '../../support/worker/process-plan.ts'
 
-const desk = new Desk('cgroups', sharedStack())
-const agent = await desk.agent()
-const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
-const tool = await desk.tool({ executor: { tiers: ['C'] } })
+const fixtures = new Fixtures('cgroups', sharedStack())
+const agent = await fixtures.agent()
+const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
+const tool = await fixtures.tool({ executor: { tiers: ['C'] } })
 const on = `principal, action == Action::"tool.execute/${tool}", resource`
-const propose = async () => granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+const propose = async () => unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
 const claim = ({ id, run }: { id: string; run: string }, cgroups?: boolean) =>
   peer.client('claim', {
     body: { run, call: id, tiers: ['B', 'C'], ...(cgroups === undefined ? {} : { cgroups }) },
@@ -27,7 +27,7 @@ test('without a rule about cgroups, any worker of the tier may claim the call', 
 
 test('S28 a rule that requires cgroups restricts the call to workers that have them', async () => {
   const together = `@id("counted-together") forbid (${on}) unless { context.plan.cgroup };`
-  await desk.withPolicies({ together }, async () => {
+  await fixtures.withPolicies({ together }, async () => {
     const call = await propose()
     expect(call).toMatchObject({
       state: 'granted',
@@ -35,19 +35,19 @@ test('S28 a rule that requires cgroups restricts the call to workers that have t
       plan: { tier: 'C', cgroup: true },
     })
     for (const cgroups of [undefined, false])
-      expect(refusal(await claim(call, cgroups))).toMatch(/sandbox_unavailable/)
+      expect(refusalOf(await claim(call, cgroups))).toMatch(/sandbox_unavailable/)
     const alone = (ok: boolean) => ({ ok, lack: null, checks: [{ name: 'said by a test', ok, seen: '' }] })
-    granted(await peer.prove(['B', 'C'], (proof) => ({ ...proof, cgroups: alone(false) })))
-    expect(refusal(await claim(call, true))).toMatch(/sandbox_unavailable/) // K04: the claim states more than the worker has proven
-    const told = granted(await desk.root('readWorker', { params: { worker: peer.id } }))
+    unwrap(await peer.prove(['B', 'C'], (proof) => ({ ...proof, cgroups: alone(false) })))
+    expect(refusalOf(await claim(call, true))).toMatch(/sandbox_unavailable/) // K04: the claim states more than the worker has proven
+    const told = unwrap(await fixtures.root('readWorker', { params: { worker: peer.id } }))
     expect([told.advertised, told.means.cgroups]).toEqual([['B', 'C-nocgroup'], false])
-    granted(await peer.prove(['B', 'C']))
-    const claimed = granted(await claim(call, true))
+    unwrap(await peer.prove(['B', 'C']))
+    const claimed = unwrap(await claim(call, true))
     expect(claimed.plan).toMatchObject({ tier: 'C', cgroup: true })
     for (const seen of [{}, { cgroup: false }])
-      expect(refusal(await peer.settle(claimed, seen))).toBe('422 attestation_invalid')
-    granted(await peer.settle(claimed, { cgroup: true }))
-    const { attestation } = granted(
+      expect(refusalOf(await peer.settle(claimed, seen))).toBe('422 attestation_invalid')
+    unwrap(await peer.settle(claimed, { cgroup: true }))
+    const { attestation } = unwrap(
       await agent.client('readCall', { params: { run: call.run, call: call.id } }),
     )
     expect(attestation).toMatchObject({ executor: 'sandbox_tier_c_linux_bubblewrap', cgroup: true })
@@ -56,8 +56,8 @@ test('S28 a rule that requires cgroups restricts the call to workers that have t
 
 test('a rule that requires an approval for tier C without cgroups asks nobody; the call goes to a worker with cgroups', async () => {
   const asks = `@id("alone-asks") forbid (${on}) when { !context.plan.cgroup } unless { context.approval.granted };`
-  await desk.withPolicies({ asks }, async () => {
-    const told = granted(await desk.root('decide', { body: { agent: agent.name, tool, args: {} } }))
+  await fixtures.withPolicies({ asks }, async () => {
+    const told = unwrap(await fixtures.root('decide', { body: { agent: agent.name, tool, args: {} } }))
     expect([told.decision.effect, processPlan(told.plan).cgroup]).toEqual(['allow', true])
     expect(told.decision.explanation?.plans).toEqual([
       { tier: 'C', egress: 'strict', policies: ['alone-asks'], asks: true },
@@ -67,12 +67,12 @@ test('a rule that requires an approval for tier C without cgroups asks nobody; t
 
 test('a rule may forbid claims of workers without cgroups, and the call waits for another worker', async () => {
   const whole = `@id("whole-workers") forbid (principal is Worker, action == Action::"worker.claim", resource) unless { principal.cgroups };`
-  await desk.withPolicies({ whole }, async () => {
+  await fixtures.withPolicies({ whole }, async () => {
     const call = await propose()
     const none = { ok: false, lack: null, checks: [{ name: 'said by a test', ok: false, seen: '' }] }
-    granted(await peer.prove(['B', 'C'], (proof) => ({ ...proof, cgroups: none })))
-    expect(refusal(await claim(call, true))).toBe('403 forbidden')
-    granted(await peer.prove(['B', 'C']))
+    unwrap(await peer.prove(['B', 'C'], (proof) => ({ ...proof, cgroups: none })))
+    expect(refusalOf(await claim(call, true))).toBe('403 forbidden')
+    unwrap(await peer.prove(['B', 'C']))
     expect((await claim(call, true)).ok).toBe(true)
   })
 })

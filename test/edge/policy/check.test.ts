@@ -4,21 +4,21 @@
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Input } from '../../../shared/routes/client.ts'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
-const desk = new Desk('check', sharedStack())
-const tool = await desk.tool({
+const fixtures = new Fixtures('check', sharedStack())
+const tool = await fixtures.tool({
   input_schema: { type: 'object', properties: { amount: { type: 'integer' } }, required: ['amount'] },
 })
 const pay = `Action::"tool.execute/${tool}"`
-const { policies: defaults } = granted(await desk.root('readPolicies', {}))
+const { policies: defaults } = unwrap(await fixtures.root('readPolicies', {}))
 const rule = (when: string) =>
   `@id("limit")\n@reason("too much")\nforbid (principal, action == ${pay}, resource)\nwhen { ${when} };`
 const TWO = rule('context.args.amount > 100 && !context.approval.quorum.contains("2 of finance")')
 
 type Body = NonNullable<Input<'checkPolicies'>['body']>
-const check = async (body: Body) => granted(await desk.root('checkPolicies', { body }))
+const check = async (body: Body) => unwrap(await fixtures.root('checkPolicies', { body }))
 const refund = (amount: number, approved_by: string[] = []) => ({
   request: { agent: 'clerk', tool, args: { amount } },
   approved_by,
@@ -53,7 +53,7 @@ test('checking a policy set refuses what putting it would, with the same code, p
     rule('context.args.amount > "1"'),
   ]) {
     const policies = { ...defaults, limit: text }
-    const put = await desk.root('putPolicies', { body: { policies, activate: false } })
+    const put = await fixtures.root('putPolicies', { body: { policies, activate: false } })
     if (put.ok) throw new Error(`was put: ${text}`)
     const { refusal: why, findings, results } = await check({ policies })
     expect([why, results]).toEqual([{ code: put.error.code, detail: put.error.detail }, []])
@@ -67,18 +67,18 @@ test('checking a policy set refuses what putting it would, with the same code, p
 
 test('checking a valid policy set stores nothing and puts nothing in force', async () => {
   const before = [
-    granted(await desk.root('readPolicies', {})),
-    granted(await desk.root('listPolicyVersions', {})),
+    unwrap(await fixtures.root('readPolicies', {})),
+    unwrap(await fixtures.root('listPolicyVersions', {})),
   ]
   expect(await check({ policies: { ...defaults, limit: TWO } })).toMatchObject({ refusal: null, results: [] })
   expect(await check({})).toMatchObject({ refusal: null, results: [] })
   await decided([{ description: 'all of it', ...refund(101, ['ann']), expect: { effect: 'ask' } }])
   expect([
-    granted(await desk.root('readPolicies', {})),
-    granted(await desk.root('listPolicyVersions', {})),
+    unwrap(await fixtures.root('readPolicies', {})),
+    unwrap(await fixtures.root('listPolicyVersions', {})),
   ]).toEqual(before)
   for (const list of ['listAgents', 'listOperators'] as const) {
-    const { items } = granted(await desk.root(list, {}))
+    const { items } = unwrap(await fixtures.root(list, {}))
     expect(items.filter(({ name }) => ['clerk', 'ann', 'ben', 'eve', 'zoe'].includes(name))).toEqual([])
   }
 })
@@ -191,7 +191,7 @@ test('a case sets its own time and usage', async () => {
 })
 
 test('a case’s approvals come only from the operators it names', async () => {
-  await desk.operator(['approver', 'treasury'])
+  await fixtures.operator(['approver', 'treasury'])
   const two = { ...defaults, limit: TWO.replace('2 of finance', '2 of treasury') }
   const one = { description: 'it', ...refund(101), expect: { effect: 'deny' as const, policies: ['limit'] } }
   const operators = { tom: { roles: ['approver', 'treasury'] } }
@@ -248,11 +248,11 @@ test('the size of a check is limited', async () => {
     body: { policies: defaults, cases: { about: 'a test', ...PEOPLE, cases: [one], ...cases } },
   })
   const twice = { cases: [{ ...one, approved_by: ['ann', 'ann'] }] }
-  expect(refusal(await desk.root('checkPolicies', body(twice)))).toBe('400 invalid_request')
+  expect(refusalOf(await fixtures.root('checkPolicies', body(twice)))).toBe('400 invalid_request')
   const many = {
     cases: Array.from({ length: LIMITS.policy_cases + 1 }, (_, i) => ({ ...one, description: `${i}` })),
   }
-  expect(refusal(await desk.root('checkPolicies', body(many)))).toBe('400 invalid_request')
+  expect(refusalOf(await fixtures.root('checkPolicies', body(many)))).toBe('400 invalid_request')
   const sets = Object.fromEntries(
     Array.from({ length: 200 }, (_, i) => [`s${i}`, [`// ${'x'.repeat(2_000)}`]]),
   )
@@ -260,14 +260,14 @@ test('the size of a check is limited', async () => {
     sets,
     cases: Object.keys(sets).map((name) => ({ ...one, description: name, with: [name] })),
   }
-  expect(refusal(await desk.root('checkPolicies', body(apart)))).toBe('409 limit_reached')
+  expect(refusalOf(await fixtures.root('checkPolicies', body(apart)))).toBe('409 limit_reached')
   const recursive = {
     type: 'object',
     properties: { x: { $ref: '#/$defs/x' } },
     $defs: { x: { properties: { x: { $ref: '#/$defs/x' } } } },
   }
   expect(
-    refusal(await desk.root('checkPolicies', body({ tools: { loop: { input_schema: recursive } } }))),
+    refusalOf(await fixtures.root('checkPolicies', body({ tools: { loop: { input_schema: recursive } } }))),
   ).toBe('422 invalid_schema')
 })
 
@@ -291,17 +291,17 @@ test('expensive cases are stopped in time, and others are served while they run'
   }
   let over = false
   const began = performance.now()
-  const checked = desk.root('checkPolicies', { body }).then((answer) => {
+  const checked = fixtures.root('checkPolicies', { body }).then((answer) => {
     over = true
     return answer
   })
   let answered = 0
   while (!over) {
-    granted(await desk.root('readPolicies', {}))
+    unwrap(await fixtures.root('readPolicies', {}))
     if (!over) answered++
   }
   const answer = await checked
-  if (!answer.ok) expect(refusal(answer)).toBe('409 limit_reached')
+  if (!answer.ok) expect(refusalOf(answer)).toBe('409 limit_reached')
   else expect(answer.value.results.every(({ passed }) => passed)).toBe(true)
   expect(answered).toBeGreaterThan(10)
   expect(performance.now() - began).toBeLessThan(LIMITS.policy_cases_ms * 3)
@@ -309,11 +309,11 @@ test('expensive cases are stopped in time, and others are served while they run'
 
 test('checking policies requires its own permission, which readers of policies have and agents don’t', async () => {
   const [auditor, nobody, agent] = [
-    await desk.operator(['auditor']),
-    await desk.operator([]),
-    await desk.agent(),
+    await fixtures.operator(['auditor']),
+    await fixtures.operator([]),
+    await fixtures.agent(),
   ]
   expect((await auditor.client('checkPolicies', { body: {} })).ok).toBe(true)
-  expect(refusal(await nobody.client('checkPolicies', { body: {} }))).toBe('403 forbidden')
-  expect(refusal(await agent.client('checkPolicies', { body: {} }))).toBe('403 forbidden')
+  expect(refusalOf(await nobody.client('checkPolicies', { body: {} }))).toBe('403 forbidden')
+  expect(refusalOf(await agent.client('checkPolicies', { body: {} }))).toBe('403 forbidden')
 })

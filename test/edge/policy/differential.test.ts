@@ -8,7 +8,7 @@ import type { PolicySet as CedarSet } from '@cedar-policy/cedar-wasm/web'
 import { initSync, isAuthorized, preparsePolicySet, statefulIsAuthorized } from '@cedar-policy/cedar-wasm/web'
 import { describe, expect, test } from 'vitest'
 import type { CedarValueJson, EntityJson, PolicySet, Verdict } from '../../../edge/policy/engine.ts'
-import { about, ask, compile, readable, standsRegardless } from '../../../edge/policy/engine.ts'
+import { about, ask, compile, isFinalDenial, readable } from '../../../edge/policy/engine.ts'
 import type { Subject } from '../../../edge/policy/slices.ts'
 import { seeded } from '../../shared/random-json.ts'
 
@@ -244,7 +244,7 @@ test('L6 slice, whole set and bare engine answer alike, and a policy that errs n
       expect(stateful, say).toEqual(bare)
       expect(evaluate(set, who, given), say).toEqual(sliced) // from memory
       expect(sliced.allowed && sliced.errors.length > 0, say).toBe(false)
-      const stands = !sliced.allowed && standsRegardless(about(set, who), sliced)
+      const stands = !sliced.allowed && isFinalDenial(about(set, who), sliced)
       const yes = [0, 1, 2, 9].flatMap((count) =>
         [true, false].map((granted) => evaluate(set, who, { ...given, approval: { granted, count } })),
       )

@@ -2,12 +2,12 @@
 
 import { expect, test } from 'vitest'
 import { sha256 } from '../../../shared/bytes/json.ts'
-import { Desk, granted } from '../../support/fixtures.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
-const desk = new Desk('policy-files', sharedStack())
-const agent = await desk.agent()
-const tool = await desk.tool({ input_files: true })
+const fixtures = new Fixtures('policy-files', sharedStack())
+const agent = await fixtures.agent()
+const tool = await fixtures.tool({ input_files: true })
 const on = `principal, action == Action::"tool.execute/${tool}", resource`
 const files = `@id("files-few") forbid (${on}) when { context.files.count > 2 };
   @id("files-small") forbid (${on}) when { context.files.bytes > 20 };
@@ -15,15 +15,15 @@ const files = `@id("files-few") forbid (${on}) when { context.files.count > 2 };
   @id("files-known") forbid (${on}) when { context.files.sha256.contains("${sha256('known evil')}") };`
 
 test('policies can read count, bytes, paths and digests of a call’s files', async () => {
-  await desk.withPolicies({ files }, async () => {
-    const run = granted(await agent.client('createRun', { body: {} })).id
+  await fixtures.withPolicies({ files }, async () => {
+    const run = unwrap(await agent.client('createRun', { body: {} })).id
     const said = async (brought: Record<string, string>): Promise<string[]> => {
       for (const text of Object.values(brought))
-        granted(
+        unwrap(
           await agent.client('putFile', { params: { run, sha256: sha256(text) }, body: Buffer.from(text) }),
         )
       const named = Object.entries(brought).map(([path, text]) => ({ path, sha256: sha256(text) }))
-      const { decision, plan } = granted(
+      const { decision, plan } = unwrap(
         await agent.client('proposeCall', { params: { run }, body: { tool, args: {}, files: named } }),
       )
       const sized = Object.values(brought).map((text, i) => ({
@@ -32,7 +32,7 @@ test('policies can read count, bytes, paths and digests of a call’s files', as
         ...named[i],
         bytes: text.length,
       }))
-      const tried = granted(await agent.client('decide', { body: { tool, args: {}, files: sized } }))
+      const tried = unwrap(await agent.client('decide', { body: { tool, args: {}, files: sized } }))
       expect([tried.decision, tried.plan]).toEqual([
         { ...decision, snapshot: tried.decision.snapshot },
         plan ?? null,

@@ -2,7 +2,7 @@
 // exist, caps on spending that no tool reports, and policies without an id or reason. No stack.
 
 import { expect, test } from 'vitest'
-import { DEFAULTS, readyUnderFloor } from '../../../edge/policy/built-in.ts'
+import { compileWithFloor, DEFAULTS } from '../../../edge/policy/built-in.ts'
 import { allWarnings } from '../../../edge/policy/lint.ts'
 import { placesOfTool } from '../../../edge/policy/tool-rules.ts'
 import { toolSpec } from '../../support/fixtures.ts'
@@ -28,7 +28,7 @@ const THERE = {
 }
 
 function compiled(texts: Readonly<Record<string, string>>) {
-  const set = readyUnderFloor(texts)
+  const set = compileWithFloor(texts)
   if (!set.ok) throw new Error(set.error.detail)
   return set.value
 }

@@ -4,23 +4,23 @@
 import { expect, test } from 'vitest'
 import { verifyBundle } from '../../../shared/evidence/bundle.ts'
 import { LIMITS } from '../../../shared/limits.ts'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
 const dev = sharedStack()
-const desk = new Desk('policy-errors', dev)
-const agent = await desk.agent()
+const fixtures = new Fixtures('policy-errors', dev)
+const agent = await fixtures.agent()
 const schema = { type: 'object', properties: { text: { type: 'string' }, n: { type: 'integer' } } }
 const [broken, healthy] = [
-  await desk.tool({ input_schema: schema }),
-  await desk.tool({ input_schema: schema }),
+  await fixtures.tool({ input_schema: schema }),
+  await fixtures.tool({ input_schema: schema }),
 ]
 
 const rule = (effect: 'permit' | 'forbid', condition: string, tool = broken): string =>
-  `@id("${desk.name()}") ${effect} (principal, action == Action::"tool.execute/${tool}", resource) when { ${condition} };`
+  `@id("${fixtures.name()}") ${effect} (principal, action == Action::"tool.execute/${tool}", resource) when { ${condition} };`
 const decisionOn = async (tool: string, args: Record<string, unknown> = { text: 'a', n: 5 }) =>
-  granted(await agent.client('decide', { body: { tool, args } })).decision
+  unwrap(await agent.client('decide', { body: { tool, args } })).decision
 
 /** Errors that the validator can't exclude: arithmetic beyond 64 bits. */
 const OVER = 'context.args has n && context.args.n * 9223372036854775807 > 1'
@@ -37,7 +37,7 @@ const ERRING: ReadonlyArray<readonly [string, string]> = [
 test.each(ERRING)(
   'G13 a forbid that errs denies only the calls it applies to: %s',
   async (_name, condition) => {
-    await desk.withPolicies({ erring: rule('forbid', condition) }, async () => {
+    await fixtures.withPolicies({ erring: rule('forbid', condition) }, async () => {
       expect(await decisionOn(broken)).toMatchObject({ effect: 'deny', code: 'policy_error' })
       expect(await decisionOn(healthy)).toMatchObject({ effect: 'allow' })
     })
@@ -46,13 +46,13 @@ test.each(ERRING)(
 )
 
 test('G13 a permit that errs denies even if another one permits', async () => {
-  await desk.withPolicies({ erring: rule('permit', OVER) }, async () => {
+  await fixtures.withPolicies({ erring: rule('permit', OVER) }, async () => {
     expect(await decisionOn(broken)).toMatchObject({ effect: 'deny', code: 'policy_error' })
   })
 })
 
 test('G13 a policy that errs only for some arguments denies those', async () => {
-  await desk.withPolicies(
+  await fixtures.withPolicies(
     { erring: rule('forbid', 'context.args has n && context.args.n * 4611686018427387904 > 0') },
     async () => {
       expect(await decisionOn(broken, { n: 0 })).toMatchObject({ effect: 'allow' })
@@ -74,19 +74,19 @@ test('L6 a call that would take the engine too long is denied before it is evalu
     many: likes.map((like) => rule('forbid', like, healthy)).join('\n'),
   }
   const text = 'charge'.repeat(20_000)
-  await desk.withPolicies(rules, async () => {
+  await fixtures.withPolicies(rules, async () => {
     expect(await decisionOn(broken, { text })).toMatchObject({ effect: 'allow' })
     expect(await decisionOn(healthy, { text: text.slice(0, 1_000) })).toMatchObject({ effect: 'allow' })
     expect(await decisionOn(healthy, { text })).toMatchObject({ effect: 'deny', code: 'policy_error' })
-    const { explanation } = granted(
-      await desk.root('decide', { body: { agent: agent.name, tool: healthy, args: { text } } }),
+    const { explanation } = unwrap(
+      await fixtures.root('decide', { body: { agent: agent.name, tool: healthy, args: { text } } }),
     ).decision
     expect(explanation?.errors).toEqual([
       expect.stringMatching(/^\d+ characters of patterns are too many for a request of \d+$/),
     ])
   })
   const one = rule('forbid', `context.args has text && context.args.text like "*${'a'.repeat(60_000)}b*"`)
-  await desk.withPolicies({ one }, async () => {
+  await fixtures.withPolicies({ one }, async () => {
     const began = performance.now()
     expect(await decisionOn(broken, { text: 'a'.repeat(200_000) })).toMatchObject({
       effect: 'deny',
@@ -97,79 +97,85 @@ test('L6 a call that would take the engine too long is denied before it is evalu
 })
 
 test('G13 a call that an erring policy denied is attested, journalled and counted like any other', async () => {
-  const call = await desk.withPolicies({ erring: rule('forbid', OVER) }, async () =>
-    granted(await agent.client('proposeCallInNewRun', { body: { tool: broken, args: { n: 5 } } })),
+  const call = await fixtures.withPolicies({ erring: rule('forbid', OVER) }, async () =>
+    unwrap(await agent.client('proposeCallInNewRun', { body: { tool: broken, args: { n: 5 } } })),
   )
   expect(call).toMatchObject({ state: 'denied', result: { ok: false, error: { code: 'policy_error' } } })
-  const bundle = granted(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
+  const bundle = unwrap(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
   expect(verifyBundle(bundle, dev.keys)).toMatchObject({
     ok: true,
     statement: { predicate: { state: 'denied', error: 'policy_error' } },
   })
-  expect(granted(await agent.client('readRun', { params: { run: call.run } })).used).toEqual({
+  expect(unwrap(await agent.client('readRun', { params: { run: call.run } })).used).toEqual({
     calls: 0,
     denied: 1,
   })
 })
 
 test('G13 an approval does not help against a policy that errs', async () => {
-  const sensitive = await desk.tool({ capabilities: ['network'], input_schema: schema })
-  const call = await desk.asked(agent.client, sensitive, { n: 5 })
-  const answered = await desk.withPolicies({ erring: rule('forbid', OVER, sensitive) }, async () =>
-    granted(
-      await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }),
+  const sensitive = await fixtures.tool({ capabilities: ['network'], input_schema: schema })
+  const call = await fixtures.proposeForApproval(agent.client, sensitive, { n: 5 })
+  const answered = await fixtures.withPolicies({ erring: rule('forbid', OVER, sensitive) }, async () =>
+    unwrap(
+      await fixtures.root('answerApproval', {
+        params: { id: call.approval.id },
+        body: { decision: 'approve' },
+      }),
     ),
   )
   expect(answered.status).toBe('denied')
-  expect(granted(await agent.client('readCall', { params: { run: call.run, call: call.id } })).state).toBe(
+  expect(unwrap(await agent.client('readCall', { params: { run: call.run, call: call.id } })).state).toBe(
     'denied',
   )
 })
 
 test('D11 L6 a call that waits for two approvals is denied at the first one if policy errs by then', async () => {
-  await desk.operator(['approver']) // somebody else who could still say yes
-  const sensitive = await desk.tool({ capabilities: ['network'], input_schema: schema })
-  const call = await desk.asked(agent.client, sensitive, { n: 5 })
+  await fixtures.operator(['approver']) // somebody else who could still say yes
+  const sensitive = await fixtures.tool({ capabilities: ['network'], input_schema: schema })
+  const call = await fixtures.proposeForApproval(agent.client, sensitive, { n: 5 })
   const erring = rule('forbid', `context.approval.count == 1 && ${OVER}`, sensitive)
-  const answered = await desk.withPolicies({ erring }, async () =>
-    granted(
-      await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }),
+  const answered = await fixtures.withPolicies({ erring }, async () =>
+    unwrap(
+      await fixtures.root('answerApproval', {
+        params: { id: call.approval.id },
+        body: { decision: 'approve' },
+      }),
     ),
   )
   expect(answered.status).toBe('denied')
-  expect(granted(await agent.client('readCall', { params: { run: call.run, call: call.id } })).state).toBe(
+  expect(unwrap(await agent.client('readCall', { params: { run: call.run, call: call.id } })).state).toBe(
     'denied',
   )
 })
 
 test('G13 a granted call is not handed out if policy errs at the claim', async () => {
-  const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
-  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool: broken, args: { n: 5 } } }))
+  const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
+  const call = unwrap(await agent.client('proposeCallInNewRun', { body: { tool: broken, args: { n: 5 } } }))
   expect(call.state).toBe('granted')
-  await desk.withPolicies({ erring: rule('forbid', OVER) }, async () => {
-    expect(refusal(await peer.claim(call.id))).toBe('409 not_claimable')
+  await fixtures.withPolicies({ erring: rule('forbid', OVER) }, async () => {
+    expect(refusalOf(await peer.claim(call.id))).toBe('409 not_claimable')
   })
-  expect(granted(await agent.client('readCall', { params: { run: call.run, call: call.id } }))).toMatchObject(
-    { state: 'cancelled' },
-  )
+  expect(unwrap(await agent.client('readCall', { params: { run: call.run, call: call.id } }))).toMatchObject({
+    state: 'cancelled',
+  })
 })
 
 test('L1 a granted call is not handed out without an approval if policy now requires one', async () => {
-  const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
-  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool: broken, args: {} } }))
-  await desk.withPolicies({ asking: rule('forbid', '!context.approval.granted') }, async () => {
+  const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
+  const call = unwrap(await agent.client('proposeCallInNewRun', { body: { tool: broken, args: {} } }))
+  await fixtures.withPolicies({ asking: rule('forbid', '!context.approval.granted') }, async () => {
     expect(await decisionOn(broken)).toMatchObject({ effect: 'ask' })
-    expect(refusal(await peer.claim(call.id))).toBe('409 not_claimable')
+    expect(refusalOf(await peer.claim(call.id))).toBe('409 not_claimable')
   })
-  const ended = granted(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
+  const ended = unwrap(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
   expect(ended).toMatchObject({ state: 'cancelled' })
-  const bundle = granted(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
+  const bundle = unwrap(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
   expect(verifyBundle(bundle, dev.keys).ok).toBe(true)
 })
 
 const put = async (policies: Record<string, string>) =>
-  desk.root('putPolicies', { body: { policies, activate: true } })
-const present = async () => granted(await desk.root('readPolicies', {}))
+  fixtures.root('putPolicies', { body: { policies, activate: true } })
+const present = async () => unwrap(await fixtures.root('readPolicies', {}))
 
 test.each([
   ['a text that is not Cedar', { a: 'allow everything' }],
@@ -208,26 +214,26 @@ test.each([
 ])('an unusable policy set is refused, and the present one stays: %s', async (_name, policies) => {
   const before = await present()
   const answer = await put(policies)
-  if (answer.ok) granted(await put(before.policies)) // else every later test would fail for this one's sake
-  expect(refusal(answer)).toBe('422 invalid_policy')
+  if (answer.ok) unwrap(await put(before.policies)) // else every later test would fail for this one's sake
+  expect(refusalOf(answer)).toBe('422 invalid_policy')
   expect(await present()).toEqual(before)
 })
 
 test('a tenant’s policies can’t override the floor', async () => {
-  const sensitive = await desk.tool({
+  const sensitive = await fixtures.tool({
     capabilities: ['process_exec'],
     executor: { tiers: ['B', 'C'] },
     egress: { mode: 'none', hosts: [] },
   })
-  await desk.withPolicies(
+  await fixtures.withPolicies(
     { lenient: '@id("anything-goes") permit (principal, action, resource);' },
     async () => {
       expect(await decisionOn(sensitive, {})).toMatchObject({
         effect: 'ask',
         policies: expect.arrayContaining(['sensitive-needs-approval']),
       })
-      const narrow = await desk.agent({ tools: [] })
-      const { decision } = granted(await narrow.client('decide', { body: { tool: healthy, args: {} } }))
+      const narrow = await fixtures.agent({ tools: [] })
+      const { decision } = unwrap(await narrow.client('decide', { body: { tool: healthy, args: {} } }))
       expect(decision).toMatchObject({ effect: 'deny', policies: ['allowlisted-tools-only'] })
     },
   )
@@ -243,8 +249,8 @@ test('a policy error is reported with file, line and column', async () => {
 test('a policy set that is not activated changes nothing', async () => {
   const before = await present()
   const { policies } = before
-  const draft = granted(
-    await desk.root('putPolicies', {
+  const draft = unwrap(
+    await fixtures.root('putPolicies', {
       body: { policies: { ...policies, more: rule('forbid', 'true') }, activate: false },
     }),
   )
@@ -255,17 +261,20 @@ test('a policy set that is not activated changes nothing', async () => {
 })
 
 test('G13 a policy that errs only without an approval still denies, because an approval can’t repair an error', async () => {
-  await desk.withPolicies({ erring: rule('forbid', `!context.approval.granted && ${OVER}`) }, async () => {
-    expect(await decisionOn(broken)).toMatchObject({ effect: 'deny', code: 'policy_error' })
-  })
+  await fixtures.withPolicies(
+    { erring: rule('forbid', `!context.approval.granted && ${OVER}`) },
+    async () => {
+      expect(await decisionOn(broken)).toMatchObject({ effect: 'deny', code: 'policy_error' })
+    },
+  )
 })
 
 test('a file with the floor’s name does not replace the floor', async () => {
-  const { policies } = granted(await desk.root('readPolicies', {}))
+  const { policies } = unwrap(await fixtures.root('readPolicies', {}))
   for (const name of ['floor.sensitive', 'floor.anything']) {
-    const put = await desk.root('putPolicies', {
+    const put = await fixtures.root('putPolicies', {
       body: { policies: { ...policies, [name]: 'permit (principal, action, resource);' } },
     })
-    expect(refusal(put)).toBe('422 invalid_policy')
+    expect(refusalOf(put)).toBe('422 invalid_policy')
   }
 })

@@ -3,28 +3,28 @@
 
 import { afterAll, expect, test } from 'vitest'
 import { LIMITS } from '../../../shared/limits.ts'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
 
 const stack = await startTestStack({ worker: 'idle' })
 afterAll(stack.stop)
-const desk = new Desk('sets', stack.dev)
-const { root } = desk
+const fixtures = new Fixtures('sets', stack.dev)
+const { root } = fixtures
 
-const DEFAULTS = granted(await root('readPolicies', {})).policies
+const DEFAULTS = unwrap(await root('readPolicies', {})).policies
 const TIDE =
   '@id("no-tide") @reason("the tide") forbid (principal, action in Action::"tool.execute", resource) when { context.session_id == "tide" };'
 /** The defaults and one more text, different for each set. */
 const setWith = (more: Record<string, string> = {}) => ({
   ...DEFAULTS,
-  mark: `@id("${desk.name()}") ${TIDE.slice(15)}`,
+  mark: `@id("${fixtures.name()}") ${TIDE.slice(15)}`,
   ...more,
 })
 
-const inForce = async () => granted(await root('readPolicies', {}))
-const versions = async () => granted(await root('listPolicyVersions', {})).items
+const inForce = async () => unwrap(await root('readPolicies', {}))
+const versions = async () => unwrap(await root('listPolicyVersions', {})).items
 const read = async (version: number) =>
-  granted(await root('readPolicyVersion', { params: { version: `${version}` } }))
+  unwrap(await root('readPolicyVersion', { params: { version: `${version}` } }))
 const put = (policies: Record<string, string>, match?: string, activate = true) =>
   root('putPolicies', {
     body: { policies, activate },
@@ -53,7 +53,7 @@ test('a new tenant’s first policy version contains the defaults', async () => 
 test('each policy version keeps its text, author and note, and who activated it when', async () => {
   const before = await inForce()
   const policies = setWith()
-  const made = granted(
+  const made = unwrap(
     await root('putPolicies', { body: { policies, note: 'for the tide', activate: false } }),
   )
   expect(made).toMatchObject({
@@ -64,8 +64,8 @@ test('each policy version keeps its text, author and note, and who activated it 
     activated_at_ms: null,
   })
   expect(await inForce()).toEqual(before)
-  const chief = await desk.operator(['admin'])
-  const { warnings, ...active } = granted(await activate(made.version, undefined, chief.client))
+  const chief = await fixtures.operator(['admin'])
+  const { warnings, ...active } = unwrap(await activate(made.version, undefined, chief.client))
   expect(warnings).toEqual([])
   expect(active).toMatchObject({
     version: made.version,
@@ -92,33 +92,33 @@ test('each policy version keeps its text, author and note, and who activated it 
 })
 
 test('decisions name the policy set in force together with the floor', async () => {
-  const agent = await desk.agent()
-  const tool = await desk.tool()
+  const agent = await fixtures.agent()
+  const tool = await fixtures.tool()
   const { digest, policy_set } = await inForce()
-  const { decision } = granted(await agent.client('decide', { body: { tool, args: {} } }))
+  const { decision } = unwrap(await agent.client('decide', { body: { tool, args: {} } }))
   expect(decision.policy_set).toBe(policy_set)
   expect(policy_set).not.toBe(digest)
 })
 
 test('putting the newest version’s text again makes no version, and putting an older one’s does', async () => {
   const policies = setWith()
-  const first = granted(await put(policies, undefined, false))
-  expect(
-    granted(await put(Object.fromEntries(Object.entries(policies).reverse()), undefined, false)),
-  ).toEqual(first)
-  const enforced = granted(await put(policies))
+  const first = unwrap(await put(policies, undefined, false))
+  expect(unwrap(await put(Object.fromEntries(Object.entries(policies).reverse()), undefined, false))).toEqual(
+    first,
+  )
+  const enforced = unwrap(await put(policies))
   expect(enforced).toMatchObject({ version: first.version, active: true, activated_by: 'root' })
-  expect(granted(await put(policies))).toEqual(enforced)
+  expect(unwrap(await put(policies))).toEqual(enforced)
   expect((await read(first.version)).activations).toHaveLength(1)
-  granted(await put(setWith()))
-  expect(granted(await put(policies)).version).toBe(first.version + 2)
+  unwrap(await put(setWith()))
+  expect(unwrap(await put(policies)).version).toBe(first.version + 2)
 })
 
 test('putting the same text does not change another version’s author or note', async () => {
   const policies = setWith()
   const noted = async (by: typeof root, note: string) =>
-    granted(await by('putPolicies', { body: { policies, note, activate: false } }))
-  const mal = (await desk.operator(['admin'])).client
+    unwrap(await by('putPolicies', { body: { policies, note, activate: false } }))
+  const mal = (await fixtures.operator(['admin'])).client
   const { version } = await noted(root, 'for the tide')
   const { note, author, warnings } = await noted(mal, 'signed off by security')
   expect({ note, author, warnings }).toEqual({
@@ -132,23 +132,23 @@ test('putting the same text does not change another version’s author or note',
 })
 
 test('a rollback puts an older policy version in force, which decides the next call', async () => {
-  const agent = await desk.agent()
-  const tool = await desk.tool()
+  const agent = await fixtures.agent()
+  const tool = await fixtures.tool()
   const effect = async () =>
-    granted(await agent.client('decide', { body: { tool, args: {}, run: { session: 'tide' } } })).decision
+    unwrap(await agent.client('decide', { body: { tool, args: {}, run: { session: 'tide' } } })).decision
       .effect
-  granted(await put(DEFAULTS))
+  unwrap(await put(DEFAULTS))
   const { version } = await inForce()
   expect(await effect()).toBe('allow')
-  const tide = granted(await put({ ...DEFAULTS, tide: TIDE }))
+  const tide = unwrap(await put({ ...DEFAULTS, tide: TIDE }))
   expect(await effect()).toBe('deny')
   const { previous } = await inForce()
   expect(previous).toBe(version)
-  granted(await activate(version))
+  unwrap(await activate(version))
   expect(await effect()).toBe('allow')
   expect(await inForce()).toMatchObject({ version, previous: tide.version })
   expect((await read(version)).activations).toHaveLength(2)
-  expect(granted(await activate(version))).toMatchObject({ version, active: true })
+  expect(unwrap(await activate(version))).toMatchObject({ version, active: true })
   expect((await read(version)).activations).toHaveLength(2)
 })
 
@@ -156,17 +156,17 @@ test('an unknown policy version can’t be activated, read or compared', async (
   const { version } = await inForce()
   for (const none of ['999999', '0', '-1', '1.0', '0x1', ' 1', 'latest'])
     for (const name of ['readPolicyVersion', 'activatePolicyVersion', 'diffPolicyVersions'] as const)
-      expect(refusal(await root(name, { params: { version: none } }))).toBe('404 not_found')
+      expect(refusalOf(await root(name, { params: { version: none } }))).toBe('404 not_found')
   expect(
-    refusal(
+    refusalOf(
       await root('diffPolicyVersions', { params: { version: `${version}` }, query: { against: 999_999 } }),
     ),
   ).toBe('404 not_found')
 })
 
 const tagged = async () => {
-  const answer = await fetch(new URL('/v1/policies', desk.url), {
-    headers: { authorization: `Bearer ${desk.rootKey}` },
+  const answer = await fetch(new URL('/v1/policies', fixtures.url), {
+    headers: { authorization: `Bearer ${fixtures.rootKey}` },
   })
   return answer.headers.get('etag') ?? ''
 }
@@ -174,13 +174,13 @@ const tagged = async () => {
 test('a change with the `If-Match` tag of an older set is refused and changes nothing', async () => {
   const tag = await tagged()
   expect(tag).toBe(`"${(await inForce()).version}"`)
-  const made = granted(await put(setWith(), tag))
+  const made = unwrap(await put(setWith(), tag))
   expect(await tagged()).toBe(`"${made.version}"`)
   const all = await versions()
   for (const stale of [tag, `W/"${made.version}"`, '"no-version"', '"0"', `${tag}, "999999"`, '""']) {
-    expect([stale, refusal(await put(setWith(), stale))]).toEqual([stale, '412 version_conflict'])
-    expect([stale, refusal(await put(setWith(), stale, false))]).toEqual([stale, '412 version_conflict'])
-    expect([stale, refusal(await activate(1, stale))]).toEqual([stale, '412 version_conflict'])
+    expect([stale, refusalOf(await put(setWith(), stale))]).toEqual([stale, '412 version_conflict'])
+    expect([stale, refusalOf(await put(setWith(), stale, false))]).toEqual([stale, '412 version_conflict'])
+    expect([stale, refusalOf(await activate(1, stale))]).toEqual([stale, '412 version_conflict'])
   }
   expect(await versions()).toEqual(all)
   const refused = await put(setWith(), tag)
@@ -188,16 +188,16 @@ test('a change with the `If-Match` tag of an older set is refused and changes no
     expect.stringContaining(`version ${made.version} is in force`),
     expect.stringContaining('ETag'),
   ])
-  expect(granted(await put(setWith(), `"1", "${made.version}"`)).version).toBe(made.version + 1)
-  expect(granted(await put(setWith(), '*')).version).toBe(made.version + 2)
+  expect(unwrap(await put(setWith(), `"1", "${made.version}"`)).version).toBe(made.version + 1)
+  expect(unwrap(await put(setWith(), '*')).version).toBe(made.version + 2)
 })
 
 test.each(['7', 'latest', '"7', '"a b"', '*, "7"', ','])(
   'an invalid `If-Match` tag is refused, not ignored: %j',
   async (match) => {
     const all = await versions()
-    expect(refusal(await put(setWith(), match))).toBe('400 invalid_request')
-    expect(refusal(await activate(1, match))).toBe('400 invalid_request')
+    expect(refusalOf(await put(setWith(), match))).toBe('400 invalid_request')
+    expect(refusalOf(await activate(1, match))).toBe('400 invalid_request')
     expect(await versions()).toEqual(all)
   },
 )
@@ -205,9 +205,9 @@ test.each(['7', 'latest', '"7', '"a b"', '*, "7"', ','])(
 test('a policy change whose answer was lost can be sent again unchanged', async () => {
   const tag = await tagged()
   const policies = setWith()
-  const made = granted(await put(policies, tag))
-  expect(granted(await put(policies, tag))).toEqual(made)
-  expect(granted(await activate(made.version, tag))).toEqual(made)
+  const made = unwrap(await put(policies, tag))
+  expect(unwrap(await put(policies, tag))).toEqual(made)
+  expect(unwrap(await activate(made.version, tag))).toEqual(made)
 })
 
 test('only one of several concurrent changes to the same policy set succeeds', async () => {
@@ -215,7 +215,7 @@ test('only one of several concurrent changes to the same policy set succeeds', a
   const before = (await versions()).length
   const answers = await Promise.all(Array.from({ length: 12 }, () => put(setWith(), tag)))
   expect(answers.filter(({ ok }) => ok)).toHaveLength(1)
-  expect(answers.filter(({ ok }) => !ok).map(refusal)).toEqual(Array(11).fill('412 version_conflict'))
+  expect(answers.filter(({ ok }) => !ok).map(refusalOf)).toEqual(Array(11).fill('412 version_conflict'))
   expect((await versions()).length).toBe(before + 1)
 })
 
@@ -224,7 +224,7 @@ test('concurrent puts and rollbacks are serialized: one version is in force, and
   const answers = await Promise.all(
     Array.from({ length: 12 }, (_, i) => (i % 2 === 0 ? put(setWith()) : activate(1))),
   )
-  answers.map(granted)
+  answers.map(unwrap)
   const all = await versions()
   expect(all.length).toBe(before + 6)
   expect(all.filter(({ active }) => active)).toHaveLength(1)
@@ -236,9 +236,9 @@ test('a set under which its activator could not roll back is not put in force', 
   const operators = (DEFAULTS['operators'] ?? '').replace(', Action::"policy.activate"', '')
   expect(operators).not.toBe(DEFAULTS['operators'])
   const trap = { ...DEFAULTS, operators }
-  expect(refusal(await put(trap))).toBe('422 invalid_policy')
-  const stored = granted(await put(trap, undefined, false))
-  expect(refusal(await activate(stored.version))).toBe('422 invalid_policy')
+  expect(refusalOf(await put(trap))).toBe('422 invalid_policy')
+  const stored = unwrap(await put(trap, undefined, false))
+  expect(refusalOf(await activate(stored.version))).toBe('422 invalid_policy')
   expect(await inForce()).toEqual(before)
 })
 
@@ -248,24 +248,24 @@ test('writing and activating a policy set are separate permissions', async () =>
     split: `@id("writers") permit (principal in Role::"writer", action in [Action::"policy.write", Action::"policy.read"], resource);
       @id("activators") permit (principal in Role::"activator", action in [Action::"policy.activate", Action::"policy.read"], resource);`,
   }
-  granted(await put(split))
-  const [writer, activator] = [await desk.operator(['writer']), await desk.operator(['activator'])]
+  unwrap(await put(split))
+  const [writer, activator] = [await fixtures.operator(['writer']), await fixtures.operator(['activator'])]
   const body = { policies: setWith(split), note: 'two of us' }
-  expect(refusal(await writer.client('putPolicies', { body }))).toBe('403 forbidden')
-  const stored = granted(await writer.client('putPolicies', { body: { ...body, activate: false } }))
-  expect(refusal(await activate(stored.version, undefined, writer.client))).toBe('403 forbidden')
-  expect(refusal(await activator.client('putPolicies', { body: { ...body, activate: false } }))).toBe(
+  expect(refusalOf(await writer.client('putPolicies', { body }))).toBe('403 forbidden')
+  const stored = unwrap(await writer.client('putPolicies', { body: { ...body, activate: false } }))
+  expect(refusalOf(await activate(stored.version, undefined, writer.client))).toBe('403 forbidden')
+  expect(refusalOf(await activator.client('putPolicies', { body: { ...body, activate: false } }))).toBe(
     '403 forbidden',
   )
-  expect(granted(await activate(stored.version, undefined, activator.client))).toMatchObject({
+  expect(unwrap(await activate(stored.version, undefined, activator.client))).toMatchObject({
     author: writer.name,
     activated_by: activator.name,
   })
-  granted(await put(DEFAULTS))
+  unwrap(await put(DEFAULTS))
 })
 
 test('versions are compared by policy; position and surrounding comments are no difference', async () => {
-  const old = granted(
+  const old = unwrap(
     await put({
       ...DEFAULTS,
       a: `// first\n${TIDE}\n@id("kept") permit (principal in Role::"none", action, resource);`,
@@ -273,7 +273,7 @@ test('versions are compared by policy; position and surrounding comments are no 
     }),
   )
   const changed = TIDE.replace('"tide"', '"ebb"')
-  const fresh = granted(
+  const fresh = unwrap(
     await put(
       {
         ...DEFAULTS,
@@ -285,7 +285,7 @@ test('versions are compared by policy; position and surrounding comments are no 
     ),
   )
   const diff = async (version: number, against?: number) =>
-    granted(
+    unwrap(
       await root('diffPolicyVersions', {
         params: { version: `${version}` },
         query: against === undefined ? {} : { against },
@@ -337,9 +337,9 @@ test('reading policy sets changes nothing', async () => {
   const before = await state()
   for (const path of paths)
     for (const method of ['GET', 'HEAD'])
-      await fetch(new URL(`/v1/policies${path}`, desk.url), {
+      await fetch(new URL(`/v1/policies${path}`, fixtures.url), {
         method,
-        headers: { authorization: `Bearer ${desk.rootKey}`, 'if-match': '"1"' },
+        headers: { authorization: `Bearer ${fixtures.rootKey}`, 'if-match': '"1"' },
       })
   expect(await state()).toEqual(before)
 })
@@ -347,7 +347,7 @@ test('reading policy sets changes nothing', async () => {
 test('policy versions are listed by page, newest first', async () => {
   const newest = (await versions())[0]?.version ?? 0
   const numbers = async (before: number) =>
-    granted(await root('listPolicyVersions', { query: { before } })).items.map(({ version }) => version)
+    unwrap(await root('listPolicyVersions', { query: { before } })).items.map(({ version }) => version)
   expect(await numbers(4)).toEqual([3, 2, 1])
   expect(await numbers(newest)).toEqual(
     Array.from({ length: Math.min(newest - 1, LIMITS.page) }, (_, i) => newest - 1 - i),
@@ -369,7 +369,7 @@ test.each([
   ['an unknown member', { force: true }, '400 invalid_request'],
 ])('putting a policy set with %s is refused and makes no version', async (_what, change, code) => {
   const all = await versions()
-  expect(refusal(await root('putPolicies', { body: { policies: DEFAULTS, ...change } }))).toBe(code)
+  expect(refusalOf(await root('putPolicies', { body: { policies: DEFAULTS, ...change } }))).toBe(code)
   expect(await versions()).toEqual(all)
 })
 
@@ -378,7 +378,7 @@ test('the same warnings are reported when a policy set is linted, put, activated
     '@id("odd") @reason("odd") forbid (principal in Group::"nosuch", action, resource) unless { context has args && false };'
   const quorum = `@id("two") @reason("two")\nforbid (principal, action in Action::"tool.execute", resource)\nunless { context.approval.quorum.contains("two of finance") };`
   const policies = setWith({ odd, quorum })
-  const { findings } = granted(await root('checkPolicies', { body: { policies } }))
+  const { findings } = unwrap(await root('checkPolicies', { body: { policies } }))
   const found = findings.map(({ severity: _, ...warning }) => warning)
   expect(found).toEqual(
     expect.arrayContaining([
@@ -390,45 +390,45 @@ test('the same warnings are reported when a policy set is linted, put, activated
       },
     ]),
   )
-  const made = granted(await put(policies, undefined, false))
+  const made = unwrap(await put(policies, undefined, false))
   expect(made.warnings).toEqual(found)
-  expect(granted(await root('putPolicyShadow', { body: { version: made.version } })).warnings).toEqual(found)
-  expect(granted(await root('putPolicyShadow', { body: { version: null } })).warnings).toEqual([])
-  expect(granted(await activate(made.version)).warnings).toEqual(found)
-  granted(await put(setWith()))
+  expect(unwrap(await root('putPolicyShadow', { body: { version: made.version } })).warnings).toEqual(found)
+  expect(unwrap(await root('putPolicyShadow', { body: { version: null } })).warnings).toEqual([])
+  expect(unwrap(await activate(made.version)).warnings).toEqual(found)
+  unwrap(await put(setWith()))
 })
 
 test('the oldest policy versions are deleted when there are too many, except those that were in force or are a shadow', async () => {
-  granted(await activate(1))
-  const { version: unused } = granted(await put(setWith(), undefined, false))
-  granted(await root('putPolicyShadow', { body: { version: unused } }))
+  unwrap(await activate(1))
+  const { version: unused } = unwrap(await put(setWith(), undefined, false))
+  unwrap(await root('putPolicyShadow', { body: { version: unused } }))
   const { previous } = await inForce()
   const history = (await versions()).filter(({ activated_at_ms }) => activated_at_ms !== null)
-  const { version: from } = granted(await put(setWith(), undefined, false))
+  const { version: from } = unwrap(await put(setWith(), undefined, false))
   // These sets are minimal, because only their number matters and the edge checks each one against
   // the tools.
   const least = () => ({
-    mark: `@id("${desk.name()}") @reason("none") forbid (principal, action == Action::"tool.list", resource is Tenant);`,
+    mark: `@id("${fixtures.name()}") @reason("none") forbid (principal, action == Action::"tool.list", resource is Tenant);`,
   })
   for (let done = from; done < from + LIMITS.policy_versions; done += 20)
-    await Promise.all(Array.from({ length: 20 }, async () => granted(await put(least(), undefined, false))))
+    await Promise.all(Array.from({ length: 20 }, async () => unwrap(await put(least(), undefined, false))))
   const newest = (await versions())[0]?.version ?? 0
   const oldest = newest - LIMITS.policy_versions + 1
   expect(oldest).toBeGreaterThan(unused)
-  const known = granted(await root('listPolicyVersions', { query: { before: oldest + 2 } })).items
+  const known = unwrap(await root('listPolicyVersions', { query: { before: oldest + 2 } })).items
   expect(known.map(({ version }) => version)).toEqual([
     oldest + 1,
     oldest,
     unused,
     ...history.map((set) => set.version),
   ])
-  expect(refusal(await root('readPolicyVersion', { params: { version: `${oldest - 1}` } }))).toBe(
+  expect(refusalOf(await root('readPolicyVersion', { params: { version: `${oldest - 1}` } }))).toBe(
     '404 not_found',
   )
   expect(await inForce()).toMatchObject({ version: 1, policies: DEFAULTS, previous })
   expect(known.slice(3)).toEqual(history)
-  expect(granted(await root('readPolicyShadow', {})).version).toBe(unused)
-  expect(granted(await activate(previous ?? 0)).version).toBe(previous)
+  expect(unwrap(await root('readPolicyShadow', {})).version).toBe(unused)
+  expect(unwrap(await activate(previous ?? 0)).version).toBe(previous)
 }, 240_000)
 
 test('a set that was in force can be activated again, even with more tools than it could be put with', async () => {
@@ -436,13 +436,13 @@ test('a set that was in force can be activated again, even with more tools than 
   const heavy = setWith({
     heavy: `forbid (principal, action in Action::"tool.execute", resource) when { [${numbers}].contains(11) };`,
   })
-  const made = granted(await put(heavy))
+  const made = unwrap(await put(heavy))
   await expect(async () => {
-    for (;;) await desk.tool()
+    for (;;) await fixtures.tool()
   }).rejects.toThrow('would take too long')
-  granted(await put(DEFAULTS))
-  await desk.tool()
-  expect(refusal(await put({ ...heavy, more: '' }))).toBe('409 limit_reached')
-  expect(granted(await activate(made.version))).toMatchObject({ version: made.version, active: true })
-  granted(await put(DEFAULTS))
+  unwrap(await put(DEFAULTS))
+  await fixtures.tool()
+  expect(refusalOf(await put({ ...heavy, more: '' }))).toBe('409 limit_reached')
+  expect(unwrap(await activate(made.version))).toMatchObject({ version: made.version, active: true })
+  unwrap(await put(DEFAULTS))
 })

@@ -9,10 +9,10 @@ import { readCases } from '../../../cli/policy/folder.ts'
 import { ROOT } from '../../../infra/state.ts'
 import { bearer, type Client, client } from '../../../shared/routes/client.ts'
 import { type CaseResult, type PolicyCase, toolOfCase } from '../../../shared/wire/policy-cases.ts'
-import { Desk, granted } from '../../support/fixtures.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
-const desk = new Desk('cases', sharedStack())
+const fixtures = new Fixtures('cases', sharedStack())
 
 const read = readCases(join(ROOT, 'policies/cases'))
 if (!read.ok) throw new Error(read.error.detail)
@@ -25,7 +25,7 @@ describe.each(files)('$file', ({ file, ...sent }) => {
   const keyed = (name: string, { key }: { key?: string | undefined }): void => {
     if (key === undefined)
       throw new Error(`\`${name}\` is there already; name it otherwise in ${basename(file)}`)
-    clients.set(name, client(desk.url, bearer(key)))
+    clients.set(name, client(fixtures.url, bearer(key)))
   }
   const as = (name: string): Client => {
     const one = clients.get(name)
@@ -34,24 +34,24 @@ describe.each(files)('$file', ({ file, ...sent }) => {
   }
 
   beforeAll(async () => {
-    const checked = granted(await desk.root('checkPolicies', { body: { cases: sent } }))
+    const checked = unwrap(await fixtures.root('checkPolicies', { body: { cases: sent } }))
     expect(checked.refusal).toBeNull()
     onPaper = checked.results
     for (const [name, change] of Object.entries(tools))
-      granted(await desk.root('putTool', { params: { name }, body: toolOfCase(change) }))
+      unwrap(await fixtures.root('putTool', { params: { name }, body: toolOfCase(change) }))
     for (const [name, spec] of Object.entries(operators))
-      keyed(name, granted(await desk.root('putOperator', { params: { name }, body: spec })))
+      keyed(name, unwrap(await fixtures.root('putOperator', { params: { name }, body: spec })))
     for (const [name, spec] of Object.entries(agents))
       keyed(
         name,
-        granted(await desk.root('putAgent', { params: { name }, body: { pool: desk.pool, ...spec } })),
+        unwrap(await fixtures.root('putAgent', { params: { name }, body: { pool: fixtures.pool, ...spec } })),
       )
   })
   afterAll(async () => {
-    for (const name of Object.keys(tools)) granted(await desk.root('deleteTool', { params: { name } }))
-    for (const name of Object.keys(agents)) granted(await desk.root('deleteAgent', { params: { name } }))
+    for (const name of Object.keys(tools)) unwrap(await fixtures.root('deleteTool', { params: { name } }))
+    for (const name of Object.keys(agents)) unwrap(await fixtures.root('deleteAgent', { params: { name } }))
     for (const name of Object.keys(operators))
-      granted(await desk.root('deleteOperator', { params: { name } }))
+      unwrap(await fixtures.root('deleteOperator', { params: { name } }))
   })
 
   const changesOf = (one: PolicyCase): Record<string, string | null> => ({
@@ -90,19 +90,19 @@ describe.each(files)('$file', ({ file, ...sent }) => {
       const agent = as(request.agent)
       const { agent: _, run, ...call } = request
       const body = { ...call, ...(run === undefined ? {} : { run }) }
-      const { id } = granted(await agent('createRun', { body: run ?? {} })) // before policies change: what they decide is the call
+      const { id } = unwrap(await agent('createRun', { body: run ?? {} })) // before policies change: what they decide is the call
       const ask = async () => {
         // An agent without permission for dry runs is refused one; the real proposal is decided
         // anyway.
-        const tried = sides.without.length > 0 ? null : granted(await agent('decide', { body }))
-        const proposed = granted(await agent('proposeCall', { params: { run: id }, body: call }))
+        const tried = sides.without.length > 0 ? null : unwrap(await agent('decide', { body }))
+        const proposed = unwrap(await agent('proposeCall', { params: { run: id }, body: call }))
         if (tried !== null)
           expect([tried.decision, tried.plan]).toEqual([
             { ...proposed.decision, snapshot: tried.decision.snapshot },
             proposed.plan ?? null,
           ])
         for (const name of approved_by)
-          granted(
+          unwrap(
             await as(name)('answerApproval', {
               params: { id: proposed.approval?.id ?? 'none' },
               body: { decision: 'approve' },
@@ -110,17 +110,18 @@ describe.each(files)('$file', ({ file, ...sent }) => {
           )
         return approved_by.length === 0
           ? proposed
-          : granted(await agent('readCall', { params: { run: proposed.run, call: proposed.id } }))
+          : unwrap(await agent('readCall', { params: { run: proposed.run, call: proposed.id } }))
       }
       const changes = changesOf({ request, expect: expected, silent, approved_by, ...sides })
-      const made = Object.keys(changes).length === 0 ? await ask() : await desk.withPolicies(changes, ask)
+      const made = Object.keys(changes).length === 0 ? await ask() : await fixtures.withPolicies(changes, ask)
 
       const { plan } = expected
       if (approved_by.length === 0) expect(made.decision).toMatchObject(decided({ expect: expected }))
       if (plan !== undefined) expect(made.plan).toMatchObject(planned(plan))
       expect(made.state).toBe({ allow: 'granted', ask: 'awaiting_approval', deny: 'denied' }[expected.effect])
       for (const words of silent) expect(JSON.stringify(made.decision)).not.toContain(words)
-      if (made.ended_at_ms === undefined) granted(await desk.root('cancelRun', { params: { run: made.run } }))
+      if (made.ended_at_ms === undefined)
+        unwrap(await fixtures.root('cancelRun', { params: { run: made.run } }))
     },
   )
 })

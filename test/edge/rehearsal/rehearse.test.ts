@@ -3,46 +3,46 @@
 
 import { dirname } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { inTurns } from '../../../edge/platform/deadline.ts'
+import { inBatches } from '../../../edge/platform/deadline.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Rehearsal } from '../../../shared/routes/rehearsals.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
 import { countersign } from '../../support/countersign.ts'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
-import { eventually } from '../../support/stack/hurt-stack.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
 const stack = await startTestStack({ worker: 'idle' })
 afterAll(stack.stop)
-const desk = new Desk('rehearse', stack.dev)
-const { root } = desk
-const peer = await PeerWorker.enrol(desk.url, root, desk.pool)
+const fixtures = new Fixtures('rehearse', stack.dev)
+const { root } = fixtures
+const peer = await PeerWorker.enrol(fixtures.url, root, fixtures.pool)
 
 const forbid = (id: string, tool: string, when: string, advice = '') =>
   `@id("${id}") @reason("${id}") ${advice} forbid (principal, action == Action::"tool.execute/${tool}", resource) when { ${when} };`
 const NO_YES = '!context.approval.granted'
-const DEFAULTS = granted(await root('readPolicies', {})).policies
+const DEFAULTS = unwrap(await root('readPolicies', {})).policies
 
 const [ann, ben, gone] = [
-  await desk.agent(),
-  await desk.agent({ tools: ['plain', 'asking', 'denying'], budget: { max_denied_per_run: 1_000 } }),
-  await desk.agent(),
+  await fixtures.agent(),
+  await fixtures.agent({ tools: ['plain', 'asking', 'denying'], budget: { max_denied_per_run: 1_000 } }),
+  await fixtures.agent(),
 ]
-for (const name of ['plain', 'asking', 'denying', 'versioned', 'counted']) await desk.tool({}, name)
-await desk.tool({ capabilities: ['network'] }, 'net')
+for (const name of ['plain', 'asking', 'denying', 'versioned', 'counted']) await fixtures.tool({}, name)
+await fixtures.tool({ capabilities: ['network'] }, 'net')
 const BASE = {
   ...DEFAULTS,
   base: `${forbid('asks', 'asking', NO_YES)}\n${forbid('denies', 'denying', 'true')}`,
 }
-granted(await root('putPolicies', { body: { policies: BASE } }))
+unwrap(await root('putPolicies', { body: { policies: BASE } }))
 
 const propose = async (by = ann, tool = 'plain', args = {}) =>
-  granted(await by.client('proposeCallInNewRun', { body: { tool, args } }))
+  unwrap(await by.client('proposeCallInNewRun', { body: { tool, args } }))
 const answer = async ({ approval }: Call, decision: 'approve' | 'deny', by = root) =>
-  granted(await by('answerApproval', { params: { id: approval?.id ?? '' }, body: { decision } }))
+  unwrap(await by('answerApproval', { params: { id: approval?.id ?? '' }, body: { decision } }))
 
-const inLog = async () => granted(await root('listCalls', { query: { last: LIMITS.page } })).items
+const inLog = async () => unwrap(await root('listCalls', { query: { last: LIMITS.page } })).items
 const logged = (calls: readonly Call[]) =>
   eventually('the log has them', async () => {
     const known = new Set((await inLog()).map(({ call }) => call))
@@ -52,11 +52,11 @@ const logged = (calls: readonly Call[]) =>
 /** The version of a set that is not in force. */
 const candidate = async (more: string, base: Record<string, string> = BASE) =>
   String(
-    granted(await root('putPolicies', { body: { policies: { ...base, candidate: more }, activate: false } }))
+    unwrap(await root('putPolicies', { body: { policies: { ...base, candidate: more }, activate: false } }))
       .version,
   )
 const rehearse = async (version: string, body: { days?: number; limit?: number } = {}) =>
-  granted(await root('rehearsePolicyVersion', { params: { version }, body }))
+  unwrap(await root('rehearsePolicyVersion', { params: { version }, body }))
 const flipsOf = ({ flips }: Rehearsal) =>
   flips.map(({ call, from, now, to }) => [call, `${from} ${now} ${to}`])
 const expectFlips = (result: Rehearsal, flips: readonly (readonly [Call, string])[]) =>
@@ -80,15 +80,15 @@ beforeAll(async () => {
   const rejected = await propose(ben, 'asking')
   await answer(rejected, 'deny')
   const asked = await propose(ann, 'net')
-  granted(await ann.client('cancelCall', { params: { run: asked.run, call: asked.id } }))
+  unwrap(await ann.client('cancelCall', { params: { run: asked.run, call: asked.id } }))
   const denied = await propose(ben, 'denying')
   const unlisted = await propose(ben, 'net')
   const revoked = await propose(gone)
   await peer.run(revoked.id)
-  granted(await root('deleteAgent', { params: { name: gone.name } }))
+  unwrap(await root('deleteAgent', { params: { name: gone.name } }))
   const first = await propose(ann, 'versioned')
   await peer.run(first.id)
-  await desk.tool({ sensitive: true }, 'versioned')
+  await fixtures.tool({ sensitive: true }, 'versioned')
   const second = await propose(ann, 'versioned')
   await answer(second, 'approve')
   await peer.run(second.id)
@@ -103,7 +103,7 @@ beforeAll(async () => {
 })
 
 test('rehearsing the set in force, or an equal one, flips nothing, and calls of revoked agents are counted separately', async () => {
-  const { version } = granted(await root('readPolicies', {}))
+  const { version } = unwrap(await root('readPolicies', {}))
   const revoked = [{ reason: 'the agent has been revoked since', count: 1 }]
   for (const same of [String(version), await candidate('')]) {
     const result = await rehearse(same)
@@ -152,7 +152,7 @@ test('a rehearsal reports flips between allow, ask and deny, only for the calls 
 test('a rehearsal uses the real answers, and reports where they would not have sufficed', async () => {
   const { approved } = calls
   const two = forbid('two', 'asking', 'context.approval.count < 2')
-  await desk.operator(['approver'])
+  await fixtures.operator(['approver'])
   expectFlips(await rehearse(await candidate(two)), [[approved, 'ask ask ask_more']])
 })
 
@@ -182,11 +182,11 @@ test('a rehearsal uses the time of the call', async () => {
 })
 
 test('a rehearsal counts the run’s usage at each call, and reports unknown usage instead of guessing', async () => {
-  const { id: run } = granted(await ann.client('createRun', { body: {} }))
+  const { id: run } = unwrap(await ann.client('createRun', { body: {} }))
   const made: Call[] = []
   for (let i = 0; i < 4; i++)
     made.push(
-      granted(await ann.client('proposeCall', { params: { run }, body: { tool: 'counted', args: {} } })),
+      unwrap(await ann.client('proposeCall', { params: { run }, body: { tool: 'counted', args: {} } })),
     )
   for (const { id } of made.toReversed()) await peer.run(id)
   await logged(made)
@@ -222,7 +222,7 @@ test('a rehearsal counts a policy error as a denial', async () => {
 
 test('a rehearsal distinguishes changes since the call from changes by the candidate', async () => {
   const { approved, rejected, denied } = calls
-  await desk.withPolicies({ base: null }, async () => {
+  await fixtures.withPolicies({ base: null }, async () => {
     const result = await rehearse(await candidate(forbid('denies', 'denying', NO_YES), DEFAULTS))
     expectFlips(result, [
       [approved, 'ask allow allow'],
@@ -241,17 +241,17 @@ test('a rehearsal distinguishes changes since the call from changes by the candi
 async function world() {
   const runs = await Promise.all(
     Object.values(calls).map(async ({ run }) => [
-      granted(await root('readRun', { params: { run } })),
-      granted(await root('readJournal', { params: { run } })),
+      unwrap(await root('readRun', { params: { run } })),
+      unwrap(await root('readJournal', { params: { run } })),
     ]),
   )
-  const { size, root: tree } = granted(await root('logCheckpoint', {}))
+  const { size, root: tree } = unwrap(await root('logCheckpoint', {}))
   return [
     runs,
     size,
     tree,
-    granted(await root('listApprovals', { query: { status: 'all' } })),
-    granted(await root('readPolicies', {})),
+    unwrap(await root('listApprovals', { query: { status: 'all' } })),
+    unwrap(await root('readPolicies', {})),
   ]
 }
 
@@ -268,10 +268,10 @@ test('a rehearsal is limited in days, calls and listed flips, and reports when i
   const lifted = await candidate('', DEFAULTS)
   const allowed = ({ summary }: Rehearsal) => summary.find(({ to }) => to === 'allow')?.count ?? 0
   const before = allowed(await rehearse(lifted))
-  const { id: run } = granted(await ben.client('createRun', { body: {} }))
+  const { id: run } = unwrap(await ben.client('createRun', { body: {} }))
   const made = await Promise.all(
     Array.from({ length: LIMITS.rehearsal_flips + 10 }, async () =>
-      granted(await ben.client('proposeCall', { params: { run }, body: { tool: 'denying', args: {} } })),
+      unwrap(await ben.client('proposeCall', { params: { run }, body: { tool: 'denying', args: {} } })),
     ),
   )
   const whole = await eventually('all are in the log', async () => {
@@ -296,19 +296,19 @@ test('a rehearsal is limited in days, calls and listed flips, and reports when i
     { limit: 0 },
     { limit: LIMITS.rehearsal_calls + 1 },
   ])
-    expect(refusal(await root('rehearsePolicyVersion', { params: { version: lifted }, body }))).toBe(
+    expect(refusalOf(await root('rehearsePolicyVersion', { params: { version: lifted }, body }))).toBe(
       '400 invalid_request',
     )
-  expect(refusal(await root('rehearsePolicyVersion', { params: { version: '999' }, body: {} }))).toBe(
+  expect(refusalOf(await root('rehearsePolicyVersion', { params: { version: '999' }, body: {} }))).toBe(
     '404 not_found',
   )
 })
 
 test('a rehearsal reports a run that is too long to count again, only if the set reads its usage', async () => {
-  const long = await desk.agent({ tools: [], budget: { max_denied_per_run: 10_000 } })
-  const { id: run } = granted(await long.client('createRun', { body: {} }))
+  const long = await fixtures.agent({ tools: [], budget: { max_denied_per_run: 10_000 } })
+  const { id: run } = unwrap(await long.client('createRun', { body: {} }))
   const one = async () =>
-    granted(await long.client('proposeCall', { params: { run }, body: { tool: 'plain', args: {} } }))
+    unwrap(await long.client('proposeCall', { params: { run }, body: { tool: 'plain', args: {} } }))
   for (let made = 0; made <= LIMITS.rehearsal_run_calls; made += 25)
     await Promise.all(Array.from({ length: 25 }, one))
   const reading = await candidate(forbid('reads', 'plain', 'context.budget.run.calls >= 1000000'))
@@ -342,14 +342,14 @@ test('a rehearsal decides a run’s calls in batches between which others are se
   }
   const calls = Array.from({ length: 400 }, (_, n) => n)
   const until = Date.now() + 200
-  const done = await inTurns(calls, until, busy)
+  const done = await inBatches(calls, until, busy)
   expect(Date.now() - until).toBeLessThan(2_000)
   clearInterval(other)
   expect(done).toEqual(calls.slice(0, done.length))
   expect(done.length).toBeLessThanOrEqual(21)
   expect(served).toBeGreaterThan(done.length / 2)
-  expect(await inTurns([1, 2], Date.now() - 1, busy)).toEqual([])
-  expect(await inTurns([1, 2], Date.now() + 60_000, busy)).toEqual([1, 2])
+  expect(await inBatches([1, 2], Date.now() - 1, busy)).toEqual([])
+  expect(await inBatches([1, 2], Date.now() + 60_000, busy)).toEqual([1, 2])
 })
 
 test('a second rehearsal is refused while one runs, and can begin when it has ended', async () => {
@@ -359,18 +359,18 @@ test('a second rehearsal is refused while one runs, and can begin when it has en
   const refused = answers.filter(({ ok }) => !ok)
   expect(refused.length).toBeGreaterThan(0)
   expect(refused.length).toBeLessThan(6)
-  expect(new Set(refused.map(refusal))).toEqual(new Set(['409 conflict']))
-  granted(await ask())
+  expect(new Set(refused.map(refusalOf))).toEqual(new Set(['409 conflict']))
+  unwrap(await ask())
 })
 
 test('admins and auditors may rehearse; approvers and agents may not', async () => {
   const version = await candidate('')
   const ask = async (by: typeof root) => {
     const result = await by('rehearsePolicyVersion', { params: { version }, body: { limit: 1 } })
-    return result.ok ? 'told' : refusal(result)
+    return result.ok ? 'told' : refusalOf(result)
   }
-  const auditor = await desk.operator(['auditor'])
-  const approver = await desk.operator(['approver'])
+  const auditor = await fixtures.operator(['auditor'])
+  const approver = await fixtures.operator(['approver'])
   expect([
     await ask(root),
     await ask(auditor.client),
@@ -380,12 +380,12 @@ test('admins and auditors may rehearse; approvers and agents may not', async () 
 })
 
 test('a call that was approved, and cancelled while it ran, is decided again with its answer, as any call that ran', async () => {
-  granted(await root('putPolicies', { body: { policies: BASE } }))
+  unwrap(await root('putPolicies', { body: { policies: BASE } }))
   const stopped = await propose(ann, 'asking')
   await answer(stopped, 'approve')
-  const claim = granted(await peer.claim(stopped.id))
-  granted(await ann.client('cancelCall', { params: { run: stopped.run, call: stopped.id } }))
-  granted(await peer.settle(claim, { outcome: { kind: 'cancelled' } }))
+  const claim = unwrap(await peer.claim(stopped.id))
+  unwrap(await ann.client('cancelCall', { params: { run: stopped.run, call: stopped.id } }))
+  unwrap(await peer.settle(claim, { outcome: { kind: 'cancelled' } }))
   await logged([stopped])
   const told = await rehearse(await candidate(forbid('two', 'asking', 'context.approval.count < 2')))
   expect(flipsOf(told)).toContainEqual([stopped.id, 'ask ask ask_more'])

@@ -3,7 +3,7 @@
 import { afterAll, expect, test } from 'vitest'
 import { bearer, client } from '../../../shared/routes/client.ts'
 import { alarmHandled, countRequests, requestsFor } from '../../support/counted-requests.ts'
-import { granted, refusal, toolSpec } from '../../support/fixtures.ts'
+import { refusalOf, toolSpec, unwrap } from '../../support/fixtures.ts'
 import { runFileOf } from '../../support/stack/object-file.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
 
@@ -13,7 +13,7 @@ const { operator } = stack
 const agent = client(stack.url, bearer(stack.dev.agent_key))
 
 async function propose(tool: string): Promise<{ run: string; approval: string }> {
-  const { run, approval } = granted(await agent('proposeCallInNewRun', { body: { tool, args: {} } }))
+  const { run, approval } = unwrap(await agent('proposeCallInNewRun', { body: { tool, args: {} } }))
   if (approval === undefined) throw new Error('nobody is asked about the call')
   return { run, approval: approval.id }
 }
@@ -26,23 +26,23 @@ const postForm = (link: string, fields: Record<string, string>) =>
   })
 
 test('an answer that policy refuses leaves no policy snapshot in its run', async () => {
-  granted(
+  unwrap(
     await operator('putTool', {
       params: { name: 'reads.secrets' },
       body: toolSpec({ capabilities: ['secrets_read'] }),
     }),
   )
   const { run, approval } = await propose('reads.secrets')
-  const { policies } = granted(await operator('readPolicies', {}))
+  const { policies } = unwrap(await operator('readPolicies', {}))
   const other = { other: '@id("other") forbid (principal == Agent::"nobody", action, resource);' }
-  granted(
+  unwrap(
     await operator('putPolicies', {
       body: { policies: { ...policies, ...other }, note: 'another snapshot from now on' },
     }),
   )
   const answer = (body: { decision: 'approve'; scope: 'session' }) =>
     operator('answerApproval', { params: { id: approval }, body })
-  expect(refusal(await answer({ decision: 'approve', scope: 'session' }))).toBe('403 once_only')
+  expect(refusalOf(await answer({ decision: 'approve', scope: 'session' }))).toBe('403 once_only')
   await stack.edge.stop()
   const db = runFileOf(run, stack.state.dir)
   const snapshots = db.prepare('select count(*) as n from snapshots').get()?.['n']
@@ -52,7 +52,7 @@ test('an answer that policy refuses leaves no policy snapshot in its run', async
 })
 
 test('an answer by a link requests the directory, the approval and the answer once each', async () => {
-  granted(
+  unwrap(
     await operator('putTool', {
       params: { name: 'sends.mail' },
       body: toolSpec({ capabilities: ['network'] }),
@@ -61,11 +61,11 @@ test('an answer by a link requests the directory, the approval and the answer on
   await stack.worker.stop() // it would claim the call
   await countRequests(stack)
   const { approval } = await propose('sends.mail')
-  const { url: link = '' } = granted(await operator('readApproval', { params: { id: approval } }))
+  const { url: link = '' } = unwrap(await operator('readApproval', { params: { id: approval } }))
   await alarmHandled(stack)
   const nonce = /name="nonce" value="([^"]+)"/.exec(await (await fetch(link)).text())?.[1] ?? ''
   const answered = await postForm(link, { nonce, decision: 'approve', reason: '' })
   expect(answered.status).toBe(200)
   expect(requestsFor(answered)).toEqual(['RUN.answer', 'RUN.approval', 'TENANT.directory'])
-  expect(granted(await operator('readApproval', { params: { id: approval } })).status).toBe('approved')
+  expect(unwrap(await operator('readApproval', { params: { id: approval } })).status).toBe('approved')
 })

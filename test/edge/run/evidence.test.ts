@@ -12,39 +12,39 @@ import { GENESIS, verifyChain } from '../../../shared/evidence/journal.ts'
 import { leafHash, verifyInclusion } from '../../../shared/evidence/merkle.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
 import { changed, others, paths, reached } from '../../shared/tamper.ts'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
-import { eventually } from '../../support/worker/lone-worker.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
 const dev = sharedStack()
-const desk = new Desk('evidence', dev)
-const agent = await desk.agent()
-const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const fixtures = new Fixtures('evidence', dev)
+const agent = await fixtures.agent()
+const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
 const schema = { type: 'object', properties: { n: { type: 'integer' } } }
 const [tool, sensitive, urgent, refused] = [
-  await desk.tool({ input_schema: schema, idempotent: false }),
-  await desk.tool({ capabilities: ['network'] }),
-  await desk.tool({ capabilities: ['network'], approval_ttl_s: 1 }),
-  await desk.tool({
+  await fixtures.tool({ input_schema: schema, idempotent: false }),
+  await fixtures.tool({ capabilities: ['network'] }),
+  await fixtures.tool({ capabilities: ['network'], approval_ttl_s: 1 }),
+  await fixtures.tool({
     egress: { mode: 'strict', hosts: ['ok.example'], named_by: { arg: 'hosts' } },
     input_schema: { type: 'object' },
   }),
 ]
 
-const run = granted(await agent.client('createRun', { body: {} })).id
+const run = unwrap(await agent.client('createRun', { body: {} })).id
 const propose = async (name: string, args = {}) =>
-  granted(await agent.client('proposeCall', { params: { run }, body: { tool: name, args } }))
-const read = async (call: string) => granted(await agent.client('readCall', { params: { run, call } }))
+  unwrap(await agent.client('proposeCall', { params: { run }, body: { tool: name, args } }))
+const read = async (call: string) => unwrap(await agent.client('readCall', { params: { run, call } }))
 const answer = async ({ approval }: Call, decision: 'approve' | 'deny') =>
-  granted(
-    await desk.root('answerApproval', {
+  unwrap(
+    await fixtures.root('answerApproval', {
       params: { id: approval?.id ?? '' },
       body: { decision, reason: 'a test' },
     }),
   )
 const cancel = async ({ id }: Call) =>
-  void granted(await agent.client('cancelCall', { params: { run, call: id } }))
+  void unwrap(await agent.client('cancelCall', { params: { run, call: id } }))
 
 let ended: Record<string, Call>
 let journal: JournalEntry[]
@@ -52,7 +52,7 @@ const bundles = new Map<string, Bundle>()
 
 beforeAll(async () => {
   const lost = await propose(tool)
-  granted(await peer.claim(lost.id)) // and not another word
+  unwrap(await peer.claim(lost.id)) // and not another word
   const expired = await propose(urgent)
 
   const succeeded = await propose(tool)
@@ -65,9 +65,9 @@ beforeAll(async () => {
   const timedOut = await propose(tool)
   await peer.run(timedOut.id, { outcome: { kind: 'timeout' } })
   const stopped = await propose(tool)
-  const claim = granted(await peer.claim(stopped.id))
+  const claim = unwrap(await peer.claim(stopped.id))
   await cancel(stopped)
-  granted(await peer.settle(claim, { outcome: { kind: 'cancelled' } }))
+  unwrap(await peer.settle(claim, { outcome: { kind: 'cancelled' } }))
   const rejected = await propose(sensitive)
   await answer(rejected, 'deny')
   const cancelledAsked = await propose(sensitive)
@@ -76,17 +76,17 @@ beforeAll(async () => {
   await cancel(cancelledGranted)
   const egress = await propose(refused, { hosts: ['evil.example'] })
   const withdrawn = await propose(tool)
-  await desk.withPolicies(
+  await fixtures.withPolicies(
     {
-      denying: `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource);`,
+      denying: `@id("${fixtures.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource);`,
     },
     async () => {
-      expect(refusal(await peer.claim(withdrawn.id))).toBe('409 not_claimable')
+      expect(refusalOf(await peer.claim(withdrawn.id))).toBe('409 not_claimable')
     },
   )
-  const denied = await desk.withPolicies(
+  const denied = await fixtures.withPolicies(
     {
-      denying: `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource);`,
+      denying: `@id("${fixtures.name()}") forbid (principal, action == Action::"tool.execute/${tool}", resource);`,
     },
     () => propose(tool),
   )
@@ -115,12 +115,12 @@ beforeAll(async () => {
     },
     40_000,
   )
-  journal = granted(await agent.client('readJournal', { params: { run } })).items
+  journal = unwrap(await agent.client('readJournal', { params: { run } })).items
   for (const { id } of Object.values(ended))
-    bundles.set(id, granted(await agent.client('readAttestation', { params: { run, call: id } })))
+    bundles.set(id, unwrap(await agent.client('readAttestation', { params: { run, call: id } })))
 }, 60_000)
 
-const keys = async () => granted(await desk.root('keys', { query: {} }))
+const keys = async () => unwrap(await fixtures.root('keys', { query: {} }))
 
 test('the run of this test has every kind of ending', () => {
   expect(
@@ -148,7 +148,7 @@ test('the run of this test has every kind of ending', () => {
 })
 
 test('J01 the journal is one hash chain from its first entry to the head that the run shows', async () => {
-  const { journal: head } = granted(await agent.client('readRun', { params: { run } }))
+  const { journal: head } = unwrap(await agent.client('readRun', { params: { run } }))
   expect(verifyChain(journal, GENESIS)).toEqual({ ok: true, value: { seq: head.seq, hash: head.head } })
 })
 
@@ -214,12 +214,12 @@ test('J01 each ending is a leaf of the log, with a proof to the signed head', as
   const log = await eventually('the log has them all', async () => {
     const all: string[] = []
     for (;;) {
-      const { items } = granted(await desk.root('logEntries', { query: { from: all.length } }))
+      const { items } = unwrap(await fixtures.root('logEntries', { query: { from: all.length } }))
       all.push(...items)
       if (items.length === 0) return hashes.every((hash) => all.includes(hash)) && all
     }
   })
-  const head = granted(await desk.root('logCheckpoint', { query: {} }))
+  const head = unwrap(await fixtures.root('logCheckpoint', { query: {} }))
   const edge = (await keys()).keys.find(({ role }) => role === 'edge')?.x ?? ''
   expect(PublicKey.parse(edge)).toBe(edge)
   expect(verifyCheckpoint(head.note, head.origin, edge)).toEqual({
@@ -229,7 +229,7 @@ test('J01 each ending is a leaf of the log, with a proof to the signed head', as
   for (const hash of hashes) {
     const index = log.indexOf(hash)
     expect(log.lastIndexOf(hash)).toBe(index) // delivered at least once, taken once
-    const { leaf, proof } = granted(await desk.root('logProof', { query: { index, size: head.size } }))
+    const { leaf, proof } = unwrap(await fixtures.root('logProof', { query: { index, size: head.size } }))
     expect(leaf).toBe(leafHash(Buffer.from(hash, 'hex')))
     expect(verifyInclusion({ leaf, index, size: head.size, root: head.root, proof })).toBe(true)
     expect(verifyInclusion({ leaf, index: index + 1, size: head.size, root: head.root, proof })).toBe(false)
@@ -237,7 +237,7 @@ test('J01 each ending is a leaf of the log, with a proof to the signed head', as
 })
 
 test('the list of ended calls follows the order of the log', async () => {
-  const listed = granted(await desk.root('listCalls', { query: { last: 100 } })).items
+  const listed = unwrap(await fixtures.root('listCalls', { query: { last: 100 } })).items
   const mine = listed.filter(({ call }) => Object.values(ended).some(({ id }) => id === call))
   expect(mine).toHaveLength(Object.keys(ended).length)
   for (const { call, state, agent: by } of mine)
@@ -249,14 +249,14 @@ test('the list of ended calls follows the order of the log', async () => {
 
 test('L7 neither journal nor log contains an argument or an output', async () => {
   const secret = 'a-secret-of-this-test'
-  const open = await desk.tool()
+  const open = await fixtures.tool()
   const call = await propose(open, { text: secret })
   await peer.run(call.id, { stdout: secret, stderr: secret })
-  const items = granted(
+  const items = unwrap(
     await agent.client('readJournal', { params: { run }, query: { after: journal.length } }),
   ).items
   expect(items.length).toBeGreaterThan(2)
   expect(
-    JSON.stringify([items, granted(await desk.root('listCalls', { query: { last: 100 } }))]),
+    JSON.stringify([items, unwrap(await fixtures.root('listCalls', { query: { last: 100 } }))]),
   ).not.toContain(secret)
 })

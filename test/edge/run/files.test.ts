@@ -6,25 +6,25 @@ import { expect, test } from 'vitest'
 import { sha256 } from '../../../shared/bytes/json.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { bearer, client } from '../../../shared/routes/client.ts'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 import { processPlan } from '../../support/worker/process-plan.ts'
 
-const desk = new Desk('files', sharedStack())
-const [agent, stranger] = [await desk.agent(), await desk.agent()]
+const fixtures = new Fixtures('files', sharedStack())
+const [agent, stranger] = [await fixtures.agent(), await fixtures.agent()]
 const [taking, asking, keeping, refusing] = [
-  await desk.tool({ input_files: true, executor: { tiers: ['B', 'C'] } }),
-  await desk.tool({ input_files: true, capabilities: ['process_exec'] }),
-  await desk.tool({ output_files: true, executor: { tiers: ['B', 'C'] } }),
-  await desk.tool(),
+  await fixtures.tool({ input_files: true, executor: { tiers: ['B', 'C'] } }),
+  await fixtures.tool({ input_files: true, capabilities: ['process_exec'] }),
+  await fixtures.tool({ output_files: true, executor: { tiers: ['B', 'C'] } }),
+  await fixtures.tool(),
 ]
 const [peer, other] = [
-  await PeerWorker.enrol(desk.url, desk.root, desk.pool),
-  await PeerWorker.enrol(desk.url, desk.root, desk.pool),
+  await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool),
+  await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool),
 ]
 
-const newRun = async () => granted(await agent.client('createRun', { body: {} })).id
+const newRun = async () => unwrap(await agent.client('createRun', { body: {} })).id
 const put = (run: string, text: string | Uint8Array, digest = sha256(text), by = agent) =>
   by.client('putFile', { params: { run, sha256: digest }, body: Buffer.from(text) })
 const propose = (run: string, tool: string, files: { path: string; sha256: string }[], key?: string) =>
@@ -38,94 +38,96 @@ const part = (by: PeerWorker, call: string, digest: string, n = 0) =>
 
 test.concurrent('an upload is accepted, and repeated, only with the bytes of its digest, within the limit and by the run’s agent', async () => {
   const run = await newRun()
-  expect(granted(await put(run, 'hello'))).toEqual({ sha256: sha256('hello'), bytes: 5 })
-  granted(await put(run, 'hello'))
-  granted(await put(run, ''))
-  expect(refusal(await put(run, 'hellO', sha256('hello')))).toBe('422 digest_mismatch')
-  expect(refusal(await put(run, 'x', sha256('x'), stranger))).toBe('404 not_found')
+  expect(unwrap(await put(run, 'hello'))).toEqual({ sha256: sha256('hello'), bytes: 5 })
+  unwrap(await put(run, 'hello'))
+  unwrap(await put(run, ''))
+  expect(refusalOf(await put(run, 'hellO', sha256('hello')))).toBe('422 digest_mismatch')
+  expect(refusalOf(await put(run, 'x', sha256('x'), stranger))).toBe('404 not_found')
   // The refusal comes while the client still sends: some clients see it, some a closed connection.
   const large = await put(run, Buffer.alloc(LIMITS.file_bytes + 1)).then(
-    refusal,
+    refusalOf,
     (thrown: Error) => `${thrown.cause ?? thrown}`,
   )
   expect(large).toMatch(/^413 body_too_large$|EPIPE|ECONNRESET|other side closed/)
-  expect(granted(await put(run, 'afterwards'))).toEqual({ sha256: sha256('afterwards'), bytes: 10 })
-  const operator = client(desk.url, bearer(desk.rootKey))
+  expect(unwrap(await put(run, 'afterwards'))).toEqual({ sha256: sha256('afterwards'), bytes: 10 })
+  const operator = client(fixtures.url, bearer(fixtures.rootKey))
   expect(
-    refusal(await operator('putFile', { params: { run, sha256: sha256('x') }, body: Buffer.from('x') })),
+    refusalOf(await operator('putFile', { params: { run, sha256: sha256('x') }, body: Buffer.from('x') })),
   ).toBe('403 forbidden')
 })
 
 test.concurrent('a run refuses files above its limit of bytes', { timeout: 60_000 }, async () => {
   const run = await newRun()
   const whole = LIMITS.run_files_bytes / LIMITS.file_bytes
-  for (let n = 0; n < whole; n++) granted(await put(run, Buffer.alloc(LIMITS.file_bytes, n)))
-  expect(refusal(await put(run, 'one more'))).toBe('409 too_many_files')
+  for (let n = 0; n < whole; n++) unwrap(await put(run, Buffer.alloc(LIMITS.file_bytes, n)))
+  expect(refusalOf(await put(run, 'one more'))).toBe('409 too_many_files')
 })
 
 test.concurrent('an agent can upload only if one of its tools takes files, and only within its quota', async () => {
-  const idle = await desk.agent({ tools: [refusing] })
-  const of = async (by: typeof agent) => granted(await by.client('createRun', { body: {} })).id
-  expect(refusal(await put(await of(idle), 'x', sha256('x'), idle))).toBe('403 forbidden')
-  const small = await desk.agent({ files_bytes: 10 })
+  const idle = await fixtures.agent({ tools: [refusing] })
+  const of = async (by: typeof agent) => unwrap(await by.client('createRun', { body: {} })).id
+  expect(refusalOf(await put(await of(idle), 'x', sha256('x'), idle))).toBe('403 forbidden')
+  const small = await fixtures.agent({ files_bytes: 10 })
   const [one, another] = [await of(small), await of(small)]
   const all = await Promise.all(['aaaa', 'bbbb', 'cccc'].map((text) => put(one, text, sha256(text), small)))
   expect(all.map((answer) => answer.ok).filter(Boolean)).toHaveLength(2)
-  expect(refusal(await put(another, 'dddd', sha256('dddd'), small))).toBe('409 files_full')
-  granted(await put(another, 'dd', sha256('dd'), small))
+  expect(refusalOf(await put(another, 'dddd', sha256('dddd'), small))).toBe('409 files_full')
+  unwrap(await put(another, 'dd', sha256('dd'), small))
   const items = async (by: typeof agent) => by.client('listFiles', { params: { run: one } })
-  expect(granted(await items(small)).items.map(({ bytes, named }) => [bytes, named])).toEqual([
+  expect(unwrap(await items(small)).items.map(({ bytes, named }) => [bytes, named])).toEqual([
     [4, false],
     [4, false],
   ])
-  expect(refusal(await items(stranger))).toBe('404 not_found')
-  const [first, second] = granted(await items(small)).items
+  expect(refusalOf(await items(stranger))).toBe('404 not_found')
+  const [first, second] = unwrap(await items(small)).items
   const text = ['aaaa', 'bbbb', 'cccc'].find((each) => sha256(each) === first?.sha256) ?? ''
-  granted(await put(one, text, sha256(text), small))
-  const renewed = granted(await items(small)).items
+  unwrap(await put(one, text, sha256(text), small))
+  const renewed = unwrap(await items(small)).items
   expect(renewed.map(({ sha256: digest }) => digest)).toEqual([second?.sha256, first?.sha256]) // its time begins anew
   expect(renewed[1]?.until_ms).toBeGreaterThan(first?.until_ms ?? Number.POSITIVE_INFINITY)
 })
 
 test.concurrent('input files are part of plan, digest, card and evidence, and only tier C takes them', async () => {
   const run = await newRun()
-  granted(await put(run, 'a,b\n'))
-  granted(await put(run, 'c,d\n'))
+  unwrap(await put(run, 'a,b\n'))
+  unwrap(await put(run, 'c,d\n'))
   const files = [{ path: 'in/data.csv', sha256: sha256('a,b\n') }]
-  const call = granted(await propose(run, taking, files))
+  const call = unwrap(await propose(run, taking, files))
   expect(call.plan).toMatchObject({ tier: 'C', files: [{ ...files[0], bytes: 4 }] })
-  const waiting = granted(await propose(run, asking, files))
-  const { prompt } = granted(await desk.root('readApproval', { params: { id: waiting.approval?.id ?? '' } }))
+  const waiting = unwrap(await propose(run, asking, files))
+  const { prompt } = unwrap(
+    await fixtures.root('readApproval', { params: { id: waiting.approval?.id ?? '' } }),
+  )
   expect(prompt.plan).toContain(`\`"in/data.csv"\` (4 bytes, sha256 ${sha256('a,b\n')})`)
 
   const [one, two] = [
     await propose(run, taking, files),
     await propose(run, taking, [{ path: 'in/data.csv', sha256: sha256('c,d\n') }]),
   ]
-  expect(processPlan(granted(one).plan).files).not.toEqual(processPlan(granted(two).plan).files)
+  expect(processPlan(unwrap(one).plan).files).not.toEqual(processPlan(unwrap(two).plan).files)
   await peer.run(call.id)
-  const bundle = granted(await agent.client('readAttestation', { params: { run, call: call.id } }))
+  const bundle = unwrap(await agent.client('readAttestation', { params: { run, call: call.id } }))
   expect(processPlan(bundle.call.plan).files).toEqual(processPlan(call.plan).files)
 })
 
 test.concurrent('a call is refused if a file is missing or its tool takes none; an idempotency key covers the files', async () => {
   const run = await newRun()
-  granted(await put(run, 'kept'))
-  granted(await put(run, 'another'))
+  unwrap(await put(run, 'kept'))
+  unwrap(await put(run, 'another'))
   const [kept, another] = [
     { path: 'a', sha256: sha256('kept') },
     { path: 'a', sha256: sha256('another') },
   ]
-  expect(refusal(await propose(run, taking, [{ path: 'a', sha256: sha256('never put') }]))).toBe(
+  expect(refusalOf(await propose(run, taking, [{ path: 'a', sha256: sha256('never put') }]))).toBe(
     '422 no_such_file',
   )
-  expect(refusal(await propose(run, refusing, [kept]))).toBe('422 invalid_arguments')
-  expect(refusal(await propose(run, taking, [{ path: '../a', sha256: sha256('kept') }]))).toBe(
+  expect(refusalOf(await propose(run, refusing, [kept]))).toBe('422 invalid_arguments')
+  expect(refusalOf(await propose(run, taking, [{ path: '../a', sha256: sha256('kept') }]))).toBe(
     '400 invalid_request',
   )
   const body = JSON.stringify({ tool: taking, args: {}, files: [kept] })
   const headers = { authorization: `Bearer ${agent.key}`, 'content-type': 'application/json' }
-  const together = await fetch(`${desk.url}/v1/calls`, { method: 'POST', headers, body })
+  const together = await fetch(`${fixtures.url}/v1/calls`, { method: 'POST', headers, body })
   expect(await together.json()).toMatchObject({
     status: 400,
     errors: [
@@ -139,54 +141,56 @@ test.concurrent('a call is refused if a file is missing or its tool takes none; 
   const tried = await agent.client('decide', {
     body: { tool: refusing, args: {}, files: [{ ...kept, bytes: 4 }] },
   })
-  expect(refusal(tried)).toBe('422 invalid_arguments')
-  const first = granted(await propose(run, taking, [kept], 'a-key'))
-  expect(granted(await propose(run, taking, [kept], 'a-key')).id).toBe(first.id)
-  expect(refusal(await propose(run, taking, [another], 'a-key'))).toBe('409 idempotency_key_reused')
-  expect(refusal(await propose(run, taking, [], 'a-key'))).toBe('409 idempotency_key_reused')
+  expect(refusalOf(tried)).toBe('422 invalid_arguments')
+  const first = unwrap(await propose(run, taking, [kept], 'a-key'))
+  expect(unwrap(await propose(run, taking, [kept], 'a-key')).id).toBe(first.id)
+  expect(refusalOf(await propose(run, taking, [another], 'a-key'))).toBe('409 idempotency_key_reused')
+  expect(refusalOf(await propose(run, taking, [], 'a-key'))).toBe('409 idempotency_key_reused')
 })
 
 test.concurrent('only the worker that runs a call reads its input files, and only while it runs', async () => {
   const run = await newRun()
   const bytes = Buffer.alloc(LIMITS.file_part_bytes + 3, 'x')
-  granted(await put(run, bytes))
-  granted(await put(run, 'not of this call'))
-  const call = granted(await propose(run, taking, [{ path: 'a', sha256: sha256(bytes) }]))
-  expect(refusal(await part(peer, call.id, sha256(bytes)))).toBe('404 not_found')
-  const claim = granted(await peer.claim(call.id))
+  unwrap(await put(run, bytes))
+  unwrap(await put(run, 'not of this call'))
+  const call = unwrap(await propose(run, taking, [{ path: 'a', sha256: sha256(bytes) }]))
+  expect(refusalOf(await part(peer, call.id, sha256(bytes)))).toBe('404 not_found')
+  const claim = unwrap(await peer.claim(call.id))
   const parts = await Promise.all(
-    [0, 1].map(async (n) => Buffer.from(granted(await part(peer, call.id, sha256(bytes), n)).data, 'base64')),
+    [0, 1].map(async (n) => Buffer.from(unwrap(await part(peer, call.id, sha256(bytes), n)).data, 'base64')),
   )
   expect(Buffer.concat(parts)).toEqual(bytes)
-  expect(refusal(await part(peer, call.id, sha256(bytes), 2))).toBe('404 not_found')
-  expect(refusal(await part(peer, call.id, sha256('not of this call')))).toBe('404 not_found')
-  expect(refusal(await part(other, call.id, sha256(bytes)))).toBe('404 not_found')
-  granted(await peer.settle(claim))
-  expect(refusal(await part(peer, call.id, sha256(bytes)))).toBe('404 not_found')
+  expect(refusalOf(await part(peer, call.id, sha256(bytes), 2))).toBe('404 not_found')
+  expect(refusalOf(await part(peer, call.id, sha256('not of this call')))).toBe('404 not_found')
+  expect(refusalOf(await part(other, call.id, sha256(bytes)))).toBe('404 not_found')
+  unwrap(await peer.settle(claim))
+  expect(refusalOf(await part(peer, call.id, sha256(bytes)))).toBe('404 not_found')
 })
 
 test.concurrent('readers of a call get its output files as bytes that a browser saves and never shows', async () => {
   const run = await newRun()
-  const call = granted(await propose(run, keeping, []))
+  const call = unwrap(await propose(run, keeping, []))
   expect(call.plan).toMatchObject({ tier: 'C', outputs: true })
-  const claim = granted(await peer.claim(call.id))
+  const claim = unwrap(await peer.claim(call.id))
   const page = Buffer.from('<script>alert(1)</script>')
   const file = { path: 'out/a "b"; é.html', sha256: sha256(page), bytes: page.byteLength }
   const files = { files: [file], left: [{ path: 'link', why: 'no_file' as const }], more: 0 }
-  expect(refusal(await peer.settle(claim, { files }))).toBe('422 attestation_invalid') // it was never put
+  expect(refusalOf(await peer.settle(claim, { files }))).toBe('422 attestation_invalid') // it was never put
   expect(
-    refusal(await other.client('putOutput', { params: { call: call.id, sha256: file.sha256 }, body: page })),
+    refusalOf(
+      await other.client('putOutput', { params: { call: call.id, sha256: file.sha256 }, body: page }),
+    ),
   ).toBe('404 not_found')
-  granted(await peer.client('putOutput', { params: { call: call.id, sha256: file.sha256 }, body: page }))
-  const at = `${desk.url}/v1/runs/${run}/calls/${call.id}/files/${file.sha256}`
+  unwrap(await peer.client('putOutput', { params: { call: call.id, sha256: file.sha256 }, body: page }))
+  const at = `${fixtures.url}/v1/runs/${run}/calls/${call.id}/files/${file.sha256}`
   const get = (key: string) => fetch(at, { headers: { authorization: `Bearer ${key}` } })
   expect((await get(agent.key)).status).toBe(404)
-  expect(refusal(await peer.settle(claim, { files: { ...files, files: [{ ...file, bytes: 1 }] } }))).toBe(
+  expect(refusalOf(await peer.settle(claim, { files: { ...files, files: [{ ...file, bytes: 1 }] } }))).toBe(
     '422 attestation_invalid',
   )
-  granted(await peer.settle(claim, { files }))
+  unwrap(await peer.settle(claim, { files }))
 
-  const ended = granted(await agent.client('readCall', { params: { run, call: call.id } }))
+  const ended = unwrap(await agent.client('readCall', { params: { run, call: call.id } }))
   expect(ended.result?.files).toEqual(files)
   const answer = await get(agent.key)
   expect(Buffer.from(await answer.arrayBuffer())).toEqual(page)
@@ -196,50 +200,54 @@ test.concurrent('readers of a call get its output files as bytes that a browser 
     'content-security-policy': "default-src 'none'; sandbox",
     'x-content-type-options': 'nosniff',
   })
-  expect((await get(desk.rootKey)).status).toBe(200)
+  expect((await get(fixtures.rootKey)).status).toBe(200)
   expect((await get(stranger.key)).status).toBe(404)
-  granted(await propose(run, taking, [{ path: 'again', sha256: file.sha256 }])) // one call's output is another one's input
+  unwrap(await propose(run, taking, [{ path: 'again', sha256: file.sha256 }])) // one call's output is another one's input
 })
 
 test.concurrent('output files are kept only if the tool declares it, and only in tier C', async () => {
   const run = await newRun()
-  const plain = granted(await peer.claim(granted(await propose(run, taking, [])).id))
-  expect(refusal(await peer.settle(plain, { files: { files: [], left: [], more: 0 } }))).toBe(
+  const plain = unwrap(await peer.claim(unwrap(await propose(run, taking, [])).id))
+  expect(refusalOf(await peer.settle(plain, { files: { files: [], left: [], more: 0 } }))).toBe(
     '422 attestation_invalid',
   )
-  const inB = await desk.tool({ output_files: true, executor: { tiers: ['B'] } })
+  const inB = await fixtures.tool({ output_files: true, executor: { tiers: ['B'] } })
   const refused = await propose(run, inB, [])
-  expect(refusal(refused)).toBe('422 invalid_arguments')
+  expect(refusalOf(refused)).toBe('422 invalid_arguments')
   expect(refused).toMatchObject({
     error: { detail: expect.stringMatching(/contract is wrong, not the arguments.* tier C/) },
   })
 })
 
 test.concurrent('L3 no standing answer covers a call with files, because their content may change under the same name', async () => {
-  const session = desk.name()
-  const run = granted(await agent.client('createRun', { body: { session } })).id
-  granted(await put(run, 'echo harmless'))
-  granted(await put(run, 'echo not seen'))
+  const session = fixtures.name()
+  const run = unwrap(await agent.client('createRun', { body: { session } })).id
+  unwrap(await put(run, 'echo harmless'))
+  unwrap(await put(run, 'echo not seen'))
   const bringing = async (text: string) =>
-    granted(await propose(run, asking, [{ path: 'run.sh', sha256: sha256(text) }]))
+    unwrap(await propose(run, asking, [{ path: 'run.sh', sha256: sha256(text) }]))
   const first = await bringing('echo harmless')
   const of = (call: typeof first) => ({ params: { id: call.approval?.id ?? '' } })
-  const card = granted(await desk.root('readApproval', of(first)))
+  const card = unwrap(await fixtures.root('readApproval', of(first)))
   expect([card.prompt.standing, card.options.map(({ scope }) => scope)]).toEqual([
     undefined,
     ['once', 'once'],
   ])
   for (const decision of ['approve', 'deny'] as const)
     expect(
-      refusal(await desk.root('answerApproval', { ...of(first), body: { decision, scope: 'session' } })),
+      refusalOf(
+        await fixtures.root('answerApproval', { ...of(first), body: { decision, scope: 'session' } }),
+      ),
     ).toBe('403 once_only')
 
-  const bare = granted(await propose(run, asking, []))
-  expect(granted(await desk.root('readApproval', of(bare))).prompt.standing?.covers).toContain(
+  const bare = unwrap(await propose(run, asking, []))
+  expect(unwrap(await fixtures.root('readApproval', of(bare))).prompt.standing?.covers).toContain(
     'as long as it supplies no input files',
   )
-  granted(await desk.root('answerApproval', { ...of(bare), body: { decision: 'approve', scope: 'session' } }))
-  expect(granted(await propose(run, asking, [])).state).toBe('granted')
+  unwrap(
+    await fixtures.root('answerApproval', { ...of(bare), body: { decision: 'approve', scope: 'session' } }),
+  )
+  expect(unwrap(await propose(run, asking, [])).state).toBe('granted')
   for (const text of ['echo harmless', 'echo not seen'])
     expect((await bringing(text)).state).toBe('awaiting_approval')
 })

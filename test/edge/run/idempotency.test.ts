@@ -2,16 +2,16 @@
 // request with the key is a conflict, however many arrive at once.
 
 import { expect, test } from 'vitest'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
-const desk = new Desk('idempotency', sharedStack())
-const agent = await desk.agent()
-const tool = await desk.tool()
-const sensitive = await desk.tool({ capabilities: ['network'] })
+const fixtures = new Fixtures('idempotency', sharedStack())
+const agent = await fixtures.agent()
+const tool = await fixtures.tool()
+const sensitive = await fixtures.tool({ capabilities: ['network'] })
 const body = { tool, args: { text: 'a' } }
 
-const key = (): Record<string, string> => ({ 'idempotency-key': desk.name() })
+const key = (): Record<string, string> => ({ 'idempotency-key': fixtures.name() })
 const REUSED = '409 idempotency_key_reused'
 
 test('G12 POST /v1/calls: twenty at once with one key make one call', async () => {
@@ -19,18 +19,18 @@ test('G12 POST /v1/calls: twenty at once with one key make one call', async () =
   const calls = await Promise.all(
     Array.from({ length: 20 }, () => agent.client('proposeCallInNewRun', { body, headers })),
   )
-  expect(new Set(calls.map((call) => granted(call).id)).size).toBe(1)
-  const run = granted(await agent.client('readRun', { params: { run: granted(calls[0] ?? refuse()).run } }))
+  expect(new Set(calls.map((call) => unwrap(call).id)).size).toBe(1)
+  const run = unwrap(await agent.client('readRun', { params: { run: unwrap(calls[0] ?? refuse()).run } }))
   expect([run.used.calls, run.journal.seq]).toEqual([1, 1])
 })
 
 test('G12 POST /v1/runs/{run}/calls: twenty at once with one key make one call', async () => {
-  const run = granted(await agent.client('createRun', { body: {} }))
+  const run = unwrap(await agent.client('createRun', { body: {} }))
   const headers = key()
   const propose = () => agent.client('proposeCall', { params: { run: run.id }, body, headers })
   const calls = await Promise.all(Array.from({ length: 20 }, propose))
-  expect(new Set(calls.map((call) => granted(call).id)).size).toBe(1)
-  expect(granted(await agent.client('readRun', { params: { run: run.id } })).used.calls).toBe(1)
+  expect(new Set(calls.map((call) => unwrap(call).id)).size).toBe(1)
+  expect(unwrap(await agent.client('readRun', { params: { run: run.id } })).used.calls).toBe(1)
 })
 
 test('G12 POST /v1/runs: twenty at once with one key make one run', async () => {
@@ -38,15 +38,15 @@ test('G12 POST /v1/runs: twenty at once with one key make one run', async () => 
   const runs = await Promise.all(
     Array.from({ length: 20 }, () => agent.client('createRun', { body: { session: 's' }, headers })),
   )
-  expect(new Set(runs.map((run) => granted(run).id)).size).toBe(1)
-  expect(refusal(await agent.client('createRun', { body: { session: 't' }, headers }))).toBe(REUSED)
+  expect(new Set(runs.map((run) => unwrap(run).id)).size).toBe(1)
+  expect(refusalOf(await agent.client('createRun', { body: { session: 't' }, headers }))).toBe(REUSED)
 })
 
 test('G12 the key with another payload is a conflict and does not change the first call', async () => {
-  const run = granted(await agent.client('createRun', { body: {} }))
+  const run = unwrap(await agent.client('createRun', { body: {} }))
   const [first, second] = [key(), key()]
-  const inRun = granted(await agent.client('proposeCall', { params: { run: run.id }, body, headers: first }))
-  const alone = granted(
+  const inRun = unwrap(await agent.client('proposeCall', { params: { run: run.id }, body, headers: first }))
+  const alone = unwrap(
     await agent.client('proposeCallInNewRun', { body: { ...body, run: { session: 's' } }, headers: second }),
   )
   for (const other of [
@@ -55,10 +55,10 @@ test('G12 the key with another payload is a conflict and does not change the fir
     { tool: sensitive, args: { text: 'a' } },
   ]) {
     expect(
-      refusal(await agent.client('proposeCall', { params: { run: run.id }, body: other, headers: first })),
+      refusalOf(await agent.client('proposeCall', { params: { run: run.id }, body: other, headers: first })),
     ).toBe(REUSED)
     expect(
-      refusal(
+      refusalOf(
         await agent.client('proposeCallInNewRun', {
           body: { ...other, run: { session: 's' } },
           headers: second,
@@ -67,30 +67,30 @@ test('G12 the key with another payload is a conflict and does not change the fir
     ).toBe(REUSED)
   }
   expect(
-    refusal(
+    refusalOf(
       await agent.client('proposeCallInNewRun', {
         body: { ...body, run: { session: 't' } },
         headers: second,
       }),
     ),
   ).toBe(REUSED)
-  expect(granted(await agent.client('readCall', { params: { run: run.id, call: inRun.id } })).digest).toBe(
+  expect(unwrap(await agent.client('readCall', { params: { run: run.id, call: inRun.id } })).digest).toBe(
     inRun.digest,
   )
-  expect(granted(await agent.client('readRun', { params: { run: alone.run } })).used.calls).toBe(1)
+  expect(unwrap(await agent.client('readRun', { params: { run: alone.run } })).used.calls).toBe(1)
 })
 
 test('G12 a repetition may order its members differently, but not change a value', async () => {
   const headers = key()
-  const first = granted(
+  const first = unwrap(
     await agent.client('proposeCallInNewRun', { body: { tool, args: { a: 1, text: 'x' } }, headers }),
   )
   expect(
-    granted(await agent.client('proposeCallInNewRun', { body: { args: { text: 'x', a: 1 }, tool }, headers }))
+    unwrap(await agent.client('proposeCallInNewRun', { body: { args: { text: 'x', a: 1 }, tool }, headers }))
       .id,
   ).toBe(first.id)
   expect(
-    refusal(
+    refusalOf(
       await agent.client('proposeCallInNewRun', { body: { tool, args: { a: '1', text: 'x' } }, headers }),
     ),
   ).toBe(REUSED)
@@ -98,11 +98,11 @@ test('G12 a repetition may order its members differently, but not change a value
 
 test('G12 a repeated request returns the current state of the call', async () => {
   const headers = key()
-  const waiting = granted(
+  const waiting = unwrap(
     await agent.client('proposeCallInNewRun', { body: { tool: sensitive, args: {} }, headers }),
   )
-  granted(await agent.client('cancelCall', { params: { run: waiting.run, call: waiting.id } }))
-  const again = granted(
+  unwrap(await agent.client('cancelCall', { params: { run: waiting.run, call: waiting.id } }))
+  const again = unwrap(
     await agent.client('proposeCallInNewRun', { body: { tool: sensitive, args: {} }, headers }),
   )
   expect([again.id, again.state]).toEqual([waiting.id, 'cancelled'])
@@ -110,10 +110,10 @@ test('G12 a repeated request returns the current state of the call', async () =>
 
 test('G12 a key is valid for one agent, one run and one route', async () => {
   const headers = key()
-  const theirs = await desk.agent()
+  const theirs = await fixtures.agent()
   const [one, two] = [
-    granted(await agent.client('createRun', { body: {} })),
-    granted(await agent.client('createRun', { body: {} })),
+    unwrap(await agent.client('createRun', { body: {} })),
+    unwrap(await agent.client('createRun', { body: {} })),
   ]
   const calls = await Promise.all([
     agent.client('proposeCallInNewRun', { body, headers }),
@@ -121,23 +121,23 @@ test('G12 a key is valid for one agent, one run and one route', async () => {
     agent.client('proposeCall', { params: { run: one.id }, body, headers }),
     agent.client('proposeCall', { params: { run: two.id }, body, headers }),
   ])
-  expect(new Set(calls.map((call) => granted(call).id)).size).toBe(4)
-  const run = granted(await agent.client('createRun', { body: {}, headers }))
-  expect([run.used.calls, calls.map((call) => granted(call).run).includes(run.id)]).toEqual([0, false])
+  expect(new Set(calls.map((call) => unwrap(call).id)).size).toBe(4)
+  const run = unwrap(await agent.client('createRun', { body: {}, headers }))
+  expect([run.used.calls, calls.map((call) => unwrap(call).run).includes(run.id)]).toEqual([0, false])
 })
 
 test('G12 keys that differ in any character are different keys', async () => {
-  const name = desk.name()
+  const name = fixtures.name()
   const keys = [name, name.toUpperCase(), `${name}.`, `"${name} x"`, name.repeat(8)]
   const calls = await Promise.all(
     keys.map((value) => agent.client('proposeCallInNewRun', { body, headers: { 'idempotency-key': value } })),
   )
-  expect(new Set(calls.map((call) => granted(call).id)).size).toBe(keys.length)
+  expect(new Set(calls.map((call) => unwrap(call).id)).size).toBe(keys.length)
   const quoted = await agent.client('proposeCallInNewRun', {
     body,
     headers: { 'idempotency-key': `"${name}"` },
   })
-  expect(granted(quoted).id).toBe(granted(calls[0] ?? refuse()).id) // the same text as a structured field
+  expect(unwrap(quoted).id).toBe(unwrap(calls[0] ?? refuse()).id) // the same text as a structured field
 })
 
 test.each(['', ' ', 'a b', '"', '"a', 'x'.repeat(256), 'ü', 'a,b c'])(
@@ -147,7 +147,7 @@ test.each(['', ' ', 'a b', '"', '"a', 'x'.repeat(256), 'ü', 'a,b c'])(
       .client('proposeCallInNewRun', { body, headers: { 'idempotency-key': value } })
       .catch(() => undefined)
     if (answer !== undefined)
-      expect(refusal(answer)).toBe('400 invalid_request') // fetch itself refuses what no header may hold
+      expect(refusalOf(answer)).toBe('400 invalid_request') // fetch itself refuses what no header may hold
     else expect(value).toBe('ü')
   },
 )
@@ -156,7 +156,7 @@ test('without a key each request makes another call', async () => {
   const calls = await Promise.all(
     Array.from({ length: 5 }, () => agent.client('proposeCallInNewRun', { body })),
   )
-  expect(new Set(calls.map((call) => granted(call).id)).size).toBe(5)
+  expect(new Set(calls.map((call) => unwrap(call).id)).size).toBe(5)
 })
 
 function refuse(): never {
@@ -165,35 +165,37 @@ function refuse(): never {
 
 test('G12 a repetition returns nothing to an agent that may no longer read; one that may not create runs creates none by a call', async () => {
   const headers = key()
-  granted(await agent.client('proposeCallInNewRun', { body, headers }))
+  unwrap(await agent.client('proposeCallInNewRun', { body, headers }))
   const without = (action: string) =>
     `@id("${action}") forbid (principal == Agent::"${agent.name}", action == Action::"${action}", resource);`
-  await desk.withPolicies({ 'no-read': without('run.read') }, async () => {
-    expect(refusal(await agent.client('proposeCallInNewRun', { body, headers }))).toBe('403 forbidden')
+  await fixtures.withPolicies({ 'no-read': without('run.read') }, async () => {
+    expect(refusalOf(await agent.client('proposeCallInNewRun', { body, headers }))).toBe('403 forbidden')
   })
-  await desk.withPolicies({ 'no-create': without('run.create') }, async () => {
-    expect(refusal(await agent.client('proposeCallInNewRun', { body, headers: key() }))).toBe('403 forbidden')
+  await fixtures.withPolicies({ 'no-create': without('run.create') }, async () => {
+    expect(refusalOf(await agent.client('proposeCallInNewRun', { body, headers: key() }))).toBe(
+      '403 forbidden',
+    )
   })
-  granted(await agent.client('proposeCallInNewRun', { body, headers }))
+  unwrap(await agent.client('proposeCallInNewRun', { body, headers }))
 })
 
 test('only an agent that may call a tool learns about its arguments', async () => {
-  const wanting = await desk.tool({
+  const wanting = await fixtures.tool({
     input_schema: {
       type: 'object',
       properties: { secret_name: { type: 'string' } },
       required: ['secret_name'],
     },
   })
-  const stranger = await desk.agent({ tools: [tool] })
-  for (const name of [wanting, desk.name()]) {
+  const stranger = await fixtures.agent({ tools: [tool] })
+  for (const name of [wanting, fixtures.name()]) {
     for (const route of ['proposeCallInNewRun', 'decide'] as const)
-      expect([route, refusal(await stranger.client(route, { body: { tool: name, args: {} } }))]).toEqual([
+      expect([route, refusalOf(await stranger.client(route, { body: { tool: name, args: {} } }))]).toEqual([
         route,
         '404 not_found',
       ])
   }
-  expect(refusal(await agent.client('proposeCallInNewRun', { body: { tool: wanting, args: {} } }))).toBe(
+  expect(refusalOf(await agent.client('proposeCallInNewRun', { body: { tool: wanting, args: {} } }))).toBe(
     '422 invalid_arguments',
   )
 })

@@ -3,29 +3,29 @@
 // rest, and nothing twice.
 
 import { expect, test } from 'vitest'
-import { wholeCharacters } from '../../../edge/platform/utf8-boundary.ts'
+import { completeUtf8Length } from '../../../edge/platform/utf8-boundary.ts'
 import { LIMITS } from '../../../shared/limits.ts'
-import { Desk, granted } from '../../support/fixtures.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { EventStream } from '../../support/http/event-stream.ts'
 import { ended, followCall, joined, outputOf, read } from '../../support/http/followed-call.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
-import { eventually } from '../../support/worker/lone-worker.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
 const dev = sharedStack()
-const desk = new Desk('live', dev)
-const agent = await desk.agent()
-const tool = await desk.tool({ limits: { output_bytes: LIMITS.output_bytes } })
-const sensitive = await desk.tool({ capabilities: ['process_exec'] })
-const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const fixtures = new Fixtures('live', dev)
+const agent = await fixtures.agent()
+const tool = await fixtures.tool({ limits: { output_bytes: LIMITS.output_bytes } })
+const sensitive = await fixtures.tool({ capabilities: ['process_exec'] })
+const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
 
 type Named = { readonly run: string; readonly id: string }
 const propose = async (name = tool) =>
-  granted(await agent.client('proposeCallInNewRun', { body: { tool: name, args: {} } }))
+  unwrap(await agent.client('proposeCallInNewRun', { body: { tool: name, args: {} } }))
 const cancel = async ({ run, id }: Named) =>
-  granted(await agent.client('cancelCall', { params: { run, call: id } }))
+  unwrap(await agent.client('cancelCall', { params: { run, call: id } }))
 const follow = (call: Named, lastEventId?: string, key = agent.key) =>
-  followCall(desk.url, key, call, lastEventId)
+  followCall(fixtures.url, key, call, lastEventId)
 
 async function write(
   call: Named,
@@ -35,7 +35,7 @@ async function write(
   fence = 1,
 ) {
   const data = Buffer.from(bytes).toString('base64')
-  return granted(
+  return unwrap(
     await peer.client('output', { params: { call: call.id }, body: { fence, stream, offset, data } }),
   )
 }
@@ -50,7 +50,7 @@ test('a stream delivers output and progress before the end of a call, then the c
     'text/event-stream',
     'no-store',
   ])
-  const claim = granted(await peer.claim(call.id))
+  const claim = unwrap(await peer.claim(call.id))
   await write(call, 'stdout', 0, 'line 1\n')
   await stream.take(3, 30_000)
   await write(call, 'stderr', 0, '50 %\n')
@@ -89,7 +89,7 @@ test('a stream delivers output and progress before the end of a call, then the c
 
 test('a stream resumed at any event, by `Last-Event-ID` or by `after`, delivers the whole rest and nothing twice', async () => {
   const call = await propose()
-  const claim = granted(await peer.claim(call.id))
+  const claim = unwrap(await peer.claim(call.id))
   const [out, errors] = ['one\ntwo\nthree\n', 'a\nb\n']
   await write(call, 'stdout', 0, out.slice(0, 8))
   await write(call, 'stderr', 0, errors.slice(0, 2))
@@ -100,7 +100,7 @@ test('a stream resumed at any event, by `Last-Event-ID` or by `after`, delivers 
   for (const { id } of first.events) {
     const [attempt = '', stdout, stderr] = id.split('.')
     const again = await follow(call, id)
-    const byQuery = await EventStream.open(outputOf(desk.url, call, id), agent.key)
+    const byQuery = await EventStream.open(outputOf(fixtures.url, call, id), agent.key)
     await ended(again)
     await ended(byQuery)
     expect(again.events).toEqual(byQuery.events)
@@ -117,7 +117,7 @@ test('a stream resumed at any event, by `Last-Event-ID` or by `after`, delivers 
 
 test('a stream delivers the largest stored output in pieces of whole characters, and binary output as base64', async () => {
   const call = await propose()
-  const claim = granted(await peer.claim(call.id))
+  const claim = unwrap(await peer.claim(call.id))
   const text = Buffer.from('ä€😀\n'.repeat(LIMITS.output_bytes / 10)).subarray(0, LIMITS.output_bytes - 10)
   const bytes = Buffer.from([0, 0xff, 0xfe, 0xf0])
   const live = await follow(call)
@@ -126,7 +126,7 @@ test('a stream delivers the largest stored output in pieces of whole characters,
   await write(call, 'stderr', 0, bytes)
   await eventually(
     'all but half a character has come',
-    () => live.events.at(-1)?.id === `1.${wholeCharacters(text)}.3`,
+    () => live.events.at(-1)?.id === `1.${completeUtf8Length(text)}.3`,
     30_000,
   )
   await peer.settle(claim, { stdout: text, stderr: bytes })
@@ -147,25 +147,25 @@ test('a text that is cut anywhere loses at most the character at the cut', () =>
   const text = 'aä€😀z'
   const bytes = Buffer.from(text)
   for (let end = 0; end <= bytes.byteLength; end++) {
-    const whole = wholeCharacters(bytes.subarray(0, end))
+    const whole = completeUtf8Length(bytes.subarray(0, end))
     expect(text.startsWith(bytes.subarray(0, whole).toString())).toBe(true)
     expect(end - whole).toBeLessThan(4)
   }
   expect(
     [[0x80, 0x80, 0x80, 0x80], [0xff], [0xc3], [0xf0, 0x9f, 0x98]].map((odd) =>
-      wholeCharacters(Uint8Array.from(odd)),
+      completeUtf8Length(Uint8Array.from(odd)),
     ),
   ).toEqual([4, 0, 0, 0])
 })
 
 test('the stream of a call that never ran reports what it waits for, and that it was denied, rejected or cancelled', async () => {
-  const call = await desk.asked(agent.client, sensitive)
+  const call = await fixtures.proposeForApproval(agent.client, sensitive)
   const stream = await follow(call)
   expect(await takeEvents(stream, 1)).toEqual([
     { event: 'state', state: 'awaiting_approval', attempt: 0, cancel_requested: false },
   ])
-  granted(
-    await desk.root('answerApproval', {
+  unwrap(
+    await fixtures.root('answerApproval', {
       params: { id: call.approval.id },
       body: { decision: 'deny', reason: 'not today' },
     }),
@@ -186,18 +186,18 @@ test('the stream of a call that never ran reports what it waits for, and that it
 
 test('permitted operators can follow the calls of every agent; another agent and a revoked key get nothing', async () => {
   const call = await propose()
-  const claim = granted(await peer.claim(call.id))
+  const claim = unwrap(await peer.claim(call.id))
   await write(call, 'stdout', 0, 'for the agent and the auditor\n')
   const [auditor, nobody, stranger] = [
-    await desk.operator(['auditor']),
-    await desk.operator([]),
-    await desk.agent(),
+    await fixtures.operator(['auditor']),
+    await fixtures.operator([]),
+    await fixtures.agent(),
   ]
   expect([
     (await follow(call, undefined, nobody.key)).status,
     (await follow(call, undefined, stranger.key)).status,
   ]).toEqual([403, 404])
-  const odd = await fetch(outputOf(desk.url, call, '1.2'), {
+  const odd = await fetch(outputOf(fixtures.url, call, '1.2'), {
     headers: { authorization: `Bearer ${agent.key}` },
   })
   expect([odd.status, ((await odd.json()) as { code: string }).code]).toEqual([400, 'invalid_request'])
@@ -206,7 +206,7 @@ test('permitted operators can follow the calls of every agent; another agent and
     event: 'stdout',
     data: 'for the agent and the auditor\n',
   })
-  granted(await desk.root('deleteOperator', { params: { name: auditor.name } }))
+  unwrap(await fixtures.root('deleteOperator', { params: { name: auditor.name } }))
   await write(call, 'stdout', 30, 'for the agent alone\n')
   await ended(watched)
   expect(watched.events).toHaveLength(2)
@@ -215,16 +215,18 @@ test('permitted operators can follow the calls of every agent; another agent and
 
 test('a principal with too many open streams of a run can open another one after closing one', async () => {
   const call = await propose()
-  granted(await peer.claim(call.id))
+  unwrap(await peer.claim(call.id))
   const streams = [await follow(call)]
   for (let more = 1; more < LIMITS.streams_each; more++) streams.push(await follow(call))
   expect(streams.map(({ status }) => status)).toEqual(streams.map(() => 200))
-  const refused = await fetch(outputOf(desk.url, call), { headers: { authorization: `Bearer ${agent.key}` } })
+  const refused = await fetch(outputOf(fixtures.url, call), {
+    headers: { authorization: `Bearer ${agent.key}` },
+  })
   expect([refused.status, ((await refused.json()) as { code: string }).code]).toEqual([
     429,
     'too_many_streams',
   ])
-  expect((await follow(call, undefined, desk.rootKey)).status).toBe(200)
+  expect((await follow(call, undefined, fixtures.rootKey)).status).toBe(200)
   streams.pop()?.close()
   let written = 0
   const open = async () => {

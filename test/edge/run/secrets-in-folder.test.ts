@@ -3,20 +3,20 @@
 
 import { afterAll, expect, test } from 'vitest'
 import { folderAfter, hasMetSecret } from '../../../edge/call/shared-folder.ts'
-import { Desk, granted } from '../../support/fixtures.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const desk = new Desk('folder-secrets', sharedStack())
-const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
-const agent = await desk.agent()
+const fixtures = new Fixtures('folder-secrets', sharedStack())
+const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
+const agent = await fixtures.agent()
 const [shares, apart, fetches, secret] = [
-  await desk.tool({ workspace: 'run' }),
-  await desk.tool(),
-  desk.name(),
-  desk.name(),
+  await fixtures.tool({ workspace: 'run' }),
+  await fixtures.tool(),
+  fixtures.name(),
+  fixtures.name(),
 ]
-afterAll(() => desk.root('deleteSecret', { params: { name: secret } }))
+afterAll(() => fixtures.root('deleteSecret', { params: { name: secret } }))
 
 const HOST = 'api.example.com:8080'
 const ASKS = [
@@ -26,31 +26,31 @@ const ASKS = [
 ].join('\n')
 
 const propose = async (run: string, tool: string) =>
-  granted(await agent.client('proposeCall', { params: { run }, body: { tool, args: {} } }))
-const newRun = async () => granted(await agent.client('createRun', { body: {} })).id
+  unwrap(await agent.client('proposeCall', { params: { run }, body: { tool, args: {} } }))
+const newRun = async () => unwrap(await agent.client('createRun', { body: {} })).id
 
 test('D5 policy sees that a call with a credential has used the run’s folder, when a later call is proposed and claimed', async () => {
-  granted(
-    await desk.root('putSecret', {
+  unwrap(
+    await fixtures.root('putSecret', {
       params: { name: secret },
       body: { value: 'a-value-of-the-host', tools: [fetches], hosts: [HOST] },
     }),
   )
   const credentials = [{ secret, host: HOST, header: 'x-api-key' }]
-  await desk.tool({ workspace: 'run', egress: { mode: 'strict', hosts: [HOST] }, credentials }, fetches)
-  await desk.withPolicies({ met: ASKS }, async () => {
+  await fixtures.tool({ workspace: 'run', egress: { mode: 'strict', hosts: [HOST] }, credentials }, fetches)
+  await fixtures.withPolicies({ met: ASKS }, async () => {
     const [run, other] = [await newRun(), await newRun()]
     const before = await propose(run, shares)
     expect(before.state).toBe('granted')
     const fetching = await propose(run, fetches)
-    granted(
-      await desk.root('answerApproval', {
+    unwrap(
+      await fixtures.root('answerApproval', {
         params: { id: fetching.approval?.id ?? '' },
         body: { decision: 'approve' },
       }),
     )
     expect((await propose(run, shares)).state).toBe('granted') // it was only granted: no worker has received the secret yet
-    granted(await peer.claim(fetching.id))
+    unwrap(await peer.claim(fetching.id))
     const after = await propose(run, shares)
     expect([after.state, after.decision.policies]).toEqual(['awaiting_approval', ['met']])
     expect(after.decision.explanation?.changes.flat().map(({ by, words }) => [by, words])).toContainEqual([
@@ -58,13 +58,13 @@ test('D5 policy sees that a call with a credential has used the run’s folder, 
       'a new run, whose folder has held no secret',
     ])
     expect((await peer.claim(before.id)).ok).toBe(false) // the current policy, with the current state of the folder
-    expect(granted(await agent.client('readCall', { params: { run, call: before.id } })).state).toBe(
+    expect(unwrap(await agent.client('readCall', { params: { run, call: before.id } })).state).toBe(
       'cancelled',
     )
     expect((await propose(run, apart)).state).toBe('granted')
     expect((await propose(other, shares)).state).toBe('granted')
-    granted(
-      await desk.root('answerApproval', {
+    unwrap(
+      await fixtures.root('answerApproval', {
         params: { id: after.approval?.id ?? '' },
         body: { decision: 'approve' },
       }),

@@ -9,31 +9,31 @@ import { executionDigest, STATEMENT_TYPE, type Statement } from '../../../shared
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Claim, Settlement } from '../../../shared/wire/workers.ts'
 import { changed, others, paths, reached, withChanges } from '../../shared/tamper.ts'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { grantOf, newSigner, PeerWorker } from '../../support/worker/peer-worker.ts'
 
 const dev = sharedStack()
-const desk = new Desk('settlement', dev)
-const agent = await desk.agent()
-const tool = await desk.tool({ limits: { output_bytes: LIMITS.output_bytes } })
+const fixtures = new Fixtures('settlement', dev)
+const agent = await fixtures.agent()
+const tool = await fixtures.tool({ limits: { output_bytes: LIMITS.output_bytes } })
 const [peer, other] = [
-  await PeerWorker.enrol(desk.url, desk.root, desk.pool),
-  await PeerWorker.enrol(desk.url, desk.root, desk.pool),
+  await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool),
+  await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool),
 ]
 
 const INVALID = '422 attestation_invalid'
-const propose = async () => granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+const propose = async () => unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
 async function running(): Promise<{ call: Awaited<ReturnType<typeof propose>>; claim: Claim }> {
   const call = await propose()
-  return { call, claim: granted(await peer.claim(call.id)) }
+  return { call, claim: unwrap(await peer.claim(call.id)) }
 }
 const send = async (body: Settlement, by = peer) => {
   const answer = await by.client('settle', { body })
-  return answer.ok ? `settled as ${answer.value.state}` : refusal(answer)
+  return answer.ok ? `settled as ${answer.value.state}` : refusalOf(answer)
 }
 const read = async ({ run, id }: { run: string; id: string }) =>
-  granted(await agent.client('readCall', { params: { run, call: id } }))
+  unwrap(await agent.client('readCall', { params: { run, call: id } }))
 /** Runs all of them with bounded concurrency. */
 async function inLanes<T>(
   lanes: number,
@@ -118,7 +118,7 @@ test.each(ENVELOPES)(
       INVALID,
     )
     expect((await read(call)).state).toBe('running')
-    granted(await peer.settle(claim))
+    unwrap(await peer.settle(claim))
   },
 )
 
@@ -232,7 +232,7 @@ test.each([
   async (_name, changes, field) => {
     const { call, claim } = await running()
     const answer = await peer.client('settle', { body: restated(claim, changes) })
-    expect(refusal(answer)).toBe(INVALID)
+    expect(refusalOf(answer)).toBe(INVALID)
     expect((answer.ok ? [] : (answer.error.errors ?? [])).map(({ at }) => at)).toContain(
       `/${field.replaceAll('.', '/')}`,
     )
@@ -243,13 +243,13 @@ test.each([
 
 test('D4 K04 only a worker that had proven cgroups when it claimed may attest a cgroup', async () => {
   const none = { ok: false, lack: null, checks: [{ name: 'said by a test', ok: false, seen: '' }] }
-  const plain = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
-  granted(await plain.prove(['B', 'C'], (proof) => ({ ...proof, cgroups: none })))
+  const plain = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
+  unwrap(await plain.prove(['B', 'C'], (proof) => ({ ...proof, cgroups: none })))
   const call = await propose()
-  const claim = granted(await plain.claim(call.id, ['B', 'C'], { cgroups: true }))
+  const claim = unwrap(await plain.claim(call.id, ['B', 'C'], { cgroups: true }))
   expect(grantOf(claim.grant).proven).toEqual({ cgroups: false })
-  expect(refusal(await plain.settle(claim, { cgroup: true }))).toBe(INVALID)
-  granted(await plain.settle(claim, { cgroup: false }))
+  expect(refusalOf(await plain.settle(claim, { cgroup: true }))).toBe(INVALID)
+  unwrap(await plain.settle(claim, { cgroup: false }))
 })
 
 test('Q05 only the holder of the fence settles a call, and only under its fence number', async () => {
@@ -278,9 +278,9 @@ test('T01 the settlement of one call settles no other', async () => {
 test('Q04 a repeated settlement returns the first answer; a different one changes nothing', async () => {
   const { call, claim } = await running()
   const asSent = peer.settlement(claim, SEEN)
-  const first = granted(await peer.client('settle', { body: asSent }))
+  const first = unwrap(await peer.client('settle', { body: asSent }))
   const before = await read(call)
-  for (let i = 0; i < 3; i++) expect(granted(await peer.client('settle', { body: asSent }))).toEqual(first)
+  for (let i = 0; i < 3; i++) expect(unwrap(await peer.client('settle', { body: asSent }))).toEqual(first)
   expect(await send(peer.settlement(claim, { outcome: { kind: 'exit', code: 1 } }))).toMatch(
     /^409 (stale_fence|already_ended)$/,
   )
@@ -318,18 +318,16 @@ test('every outcome leads to its final state, with an attestation that anyone ca
   ] as const) {
     const { call, claim } = await running()
     if (outcome.kind === 'cancelled')
-      granted(await agent.client('cancelCall', { params: { run: call.run, call: call.id } }))
-    granted(await peer.settle(claim, { ...SEEN, outcome }))
+      unwrap(await agent.client('cancelCall', { params: { run: call.run, call: call.id } }))
+    unwrap(await peer.settle(claim, { ...SEEN, outcome }))
     const ended = await read(call)
     expect(ended).toMatchObject({
       state,
       result: { ok: state === 'succeeded', output: SEEN.stdout, stderr: SEEN.stderr },
     })
     expect(ended.result?.error?.code).toBe(error)
-    const keys = granted(await desk.root('keys', { query: {} }))
-    const bundle = granted(
-      await agent.client('readAttestation', { params: { run: call.run, call: call.id } }),
-    )
+    const keys = unwrap(await fixtures.root('keys', { query: {} }))
+    const bundle = unwrap(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
     expect(verifyBundle(bundle, keys)).toMatchObject({ ok: true })
   }
 })
@@ -337,7 +335,7 @@ test('every outcome leads to its final state, with an attestation that anyone ca
 test('the largest allowed output of both streams, text or binary, can be settled and read', async () => {
   for (const stdout of ['x'.repeat(LIMITS.output_bytes), `${'é'.repeat(LIMITS.output_bytes / 2)}`]) {
     const { call, claim } = await running()
-    granted(await peer.settle(claim, { stdout, stderr: 'y'.repeat(LIMITS.output_bytes) }))
+    unwrap(await peer.settle(claim, { stdout, stderr: 'y'.repeat(LIMITS.output_bytes) }))
     const { result } = await read(call)
     expect([result?.output.length, result?.stderr.length]).toEqual([stdout.length, LIMITS.output_bytes])
   }
@@ -350,27 +348,27 @@ test('settled output replaces streamed output', async () => {
       params: { call: call.id },
       body: { fence: 1, stream: 'stdout', offset, data: base64(text) },
     })
-  expect(granted(await chunk(0, 'half of it')).next).toBe(10)
-  expect(granted(await chunk(0, 'half of it')).next).toBe(10)
+  expect(unwrap(await chunk(0, 'half of it')).next).toBe(10)
+  expect(unwrap(await chunk(0, 'half of it')).next).toBe(10)
   expect(
-    refusal(
+    refusalOf(
       await other.client('output', {
         params: { call: call.id },
         body: { fence: 1, stream: 'stdout', offset: 0, data: '' },
       }),
     ),
   ).toBe('409 stale_fence')
-  granted(await peer.settle(claim, { stdout: 'half of it, and the rest' }))
+  unwrap(await peer.settle(claim, { stdout: 'half of it, and the rest' }))
   expect((await read(call)).result?.output).toBe('half of it, and the rest')
-  expect(refusal(await chunk(10, 'too late'))).toBe('409 stale_fence')
+  expect(refusalOf(await chunk(10, 'too late'))).toBe('409 stale_fence')
 })
 
 test('a stream is stored without gaps, although chunks are repeated, left out or sent beyond its limit', async () => {
-  const tool = await desk.tool({ limits: { output_bytes: 4_096 } })
-  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
-  const claim = granted(await peer.claim(call.id))
+  const tool = await fixtures.tool({ limits: { output_bytes: 4_096 } })
+  const call = unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  const claim = unwrap(await peer.claim(call.id))
   const send = async (offset: number, text: string, stream: 'stdout' | 'stderr' = 'stdout') =>
-    granted(
+    unwrap(
       await peer.client('output', {
         params: { call: call.id },
         body: { fence: 1, stream, offset, data: base64(text) },
@@ -386,5 +384,5 @@ test('a stream is stored without gaps, although chunks are repeated, left out or
   for (const offset of [1, 2, 3, 4, 5, 6, 7, 8]) expect(await send(offset, large)).toBe(4_000 + offset)
   expect(await send(4_008, large)).toBe(4_096) // the plan's bound
   expect(await send(4_096, large)).toBe(4_096)
-  granted(await peer.settle(claim))
+  unwrap(await peer.settle(claim))
 })

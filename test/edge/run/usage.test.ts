@@ -2,47 +2,47 @@
 // denials, time and amounts. A cap holds exactly, however many calls arrive at once.
 
 import { expect, test } from 'vitest'
-import { Desk, granted, refusal, toolSpec } from '../../support/fixtures.ts'
+import { Fixtures, refusalOf, toolSpec, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const desk = new Desk('usage', sharedStack())
-const agent = await desk.agent()
-const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const fixtures = new Fixtures('usage', sharedStack())
+const agent = await fixtures.agent()
+const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
 const PAYING = {
   spends: { arg: 'amount' },
   input_schema: { type: 'object', properties: { amount: { type: 'integer', minimum: 0 } } },
 }
 
 const capped = async (tool: string, cap: string, work: () => Promise<void>) => {
-  const name = desk.name()
+  const name = fixtures.name()
   const rule = `@id("${name}") forbid (principal, action == Action::"tool.execute/${tool}", resource) when { ${cap} };`
-  await desk.withPolicies({ [name]: rule }, work)
+  await fixtures.withPolicies({ [name]: rule }, work)
 }
 const inNewRun = async (tool: string, session: string, args: Record<string, unknown> = {}) =>
-  granted(await agent.client('proposeCallInNewRun', { body: { tool, args, run: { session } } }))
+  unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args, run: { session } } }))
 const inRun = async (run: string, tool: string, args: Record<string, unknown> = {}) =>
-  granted(await agent.client('proposeCall', { params: { run }, body: { tool, args } }))
-const newRun = async () => granted(await agent.client('createRun', { body: {} })).id
+  unwrap(await agent.client('proposeCall', { params: { run }, body: { tool, args } }))
+const newRun = async () => unwrap(await agent.client('createRun', { body: {} })).id
 const count = (states: readonly { state: string }[], state: string) =>
   states.filter((call) => call.state === state).length
 
 test('of thirty runs of one session at once, a cap of three lets three calls through, and each can still be claimed', async () => {
-  const tool = await desk.tool()
+  const tool = await fixtures.tool()
   await capped(tool, 'context.budget.session.calls >= 3', async () => {
-    const session = desk.name()
+    const session = fixtures.name()
     const calls = await Promise.all(Array.from({ length: 30 }, () => inNewRun(tool, session)))
     expect([count(calls, 'granted'), count(calls, 'denied')]).toEqual([3, 27])
     for (const call of calls.filter(({ state }) => state === 'granted')) await peer.run(call.id)
     expect((await inNewRun(tool, session)).state).toBe('denied')
-    expect((await inNewRun(tool, desk.name())).state).toBe('granted')
+    expect((await inNewRun(tool, fixtures.name())).state).toBe('granted')
   })
 })
 
 test('a session with 160 open calls is counted exactly', async () => {
-  const tool = await desk.tool()
+  const tool = await fixtures.tool()
   await capped(tool, 'context.budget.session.calls >= 160', async () => {
-    const session = desk.name()
+    const session = fixtures.name()
     const calls = []
     for (let i = 0; i < 161; i++) calls.push((await inNewRun(tool, session)).state)
     expect(calls).toEqual([...Array(160).fill('granted'), 'denied'])
@@ -50,12 +50,12 @@ test('a session with 160 open calls is counted exactly', async () => {
 })
 
 test('a session counts denials, and the calls of each tool separately', async () => {
-  const tool = await desk.tool()
-  const other = await desk.tool()
-  const forbidden = await desk.tool()
-  const session = desk.name()
+  const tool = await fixtures.tool()
+  const other = await fixtures.tool()
+  const forbidden = await fixtures.tool()
+  const session = fixtures.name()
   const never = `@id("${forbidden}") forbid (principal, action == Action::"tool.execute/${forbidden}", resource) when { true };`
-  await desk.withPolicies({ [forbidden]: never }, async () => {
+  await fixtures.withPolicies({ [forbidden]: never }, async () => {
     await capped(
       tool,
       'context.budget.session.tool.calls >= 1 || context.budget.session.denied >= 2',
@@ -63,7 +63,7 @@ test('a session counts denials, and the calls of each tool separately', async ()
         expect((await inNewRun(other, session)).state).toBe('granted')
         expect((await inNewRun(tool, session)).state).toBe('granted')
         expect((await inNewRun(tool, session)).state).toBe('denied')
-        const twice = desk.name()
+        const twice = fixtures.name()
         for (let i = 0; i < 2; i++) expect((await inNewRun(forbidden, twice)).state).toBe('denied')
         expect((await inNewRun(tool, twice)).state).toBe('denied')
       },
@@ -72,8 +72,8 @@ test('a session counts denials, and the calls of each tool separately', async ()
 })
 
 test('a policy can cap a run by the calls of one tool and by execution time', async () => {
-  const tool = await desk.tool()
-  const other = await desk.tool()
+  const tool = await fixtures.tool()
+  const other = await fixtures.tool()
   await capped(tool, 'context.budget.run.tool.calls >= 2', async () => {
     const run = await newRun()
     await inRun(run, other)
@@ -82,29 +82,29 @@ test('a policy can cap a run by the calls of one tool and by execution time', as
   await capped(tool, 'context.budget.run.time_ms >= 30', async () => {
     const run = await newRun()
     const first = await inRun(run, tool)
-    const claim = granted(await peer.claim(first.id))
+    const claim = unwrap(await peer.claim(first.id))
     const began = Date.now()
     while (Date.now() - began < 40) await inRun(run, other) // what runs uses time while it runs
     expect((await inRun(run, tool)).state).toBe('denied')
-    granted(await peer.settle(claim))
+    unwrap(await peer.settle(claim))
     expect((await inRun(run, tool)).state).toBe('denied')
   })
 })
 
 test('amounts of allowed calls are summed, denied and cancelled calls spend nothing, and a tool whose amount could be negative is refused', async () => {
-  const tool = await desk.tool(PAYING)
+  const tool = await fixtures.tool(PAYING)
   const cap = 'context.args has amount && context.budget.session.tool.spent + context.args.amount > 1000'
   await capped(tool, cap, async () => {
-    const session = desk.name()
+    const session = fixtures.name()
     expect((await inNewRun(tool, session, { amount: 600 })).state).toBe('granted')
     expect((await inNewRun(tool, session, { amount: 500 })).state).toBe('denied')
     const last = await inNewRun(tool, session, { amount: 400 })
     expect(last.state).toBe('granted')
     expect((await inNewRun(tool, session, { amount: 1 })).state).toBe('denied')
-    granted(await agent.client('cancelCall', { params: { run: last.run, call: last.id } }))
+    unwrap(await agent.client('cancelCall', { params: { run: last.run, call: last.id } }))
     expect((await inNewRun(tool, session, { amount: 400 })).state).toBe('granted')
   })
-  expect(refusal(await agent.client('proposeCallInNewRun', { body: { tool, args: { amount: -1 } } }))).toBe(
+  expect(refusalOf(await agent.client('proposeCallInNewRun', { body: { tool, args: { amount: -1 } } }))).toBe(
     '422 invalid_arguments',
   )
   for (const amount of [
@@ -118,32 +118,32 @@ test('amounts of allowed calls are summed, denied and cancelled calls spend noth
       ...PAYING,
       input_schema: { type: 'object', properties: amount === undefined ? {} : { amount } },
     })
-    expect(refusal(await desk.root('putTool', { params: { name: desk.name() }, body }))).toBe(
+    expect(refusalOf(await fixtures.root('putTool', { params: { name: fixtures.name() }, body }))).toBe(
       '422 invalid_schema',
     )
   }
 })
 
 test('a call that was cancelled while it ran has spent its amount', async () => {
-  const tool = await desk.tool(PAYING)
+  const tool = await fixtures.tool(PAYING)
   const cap = 'context.args has amount && context.budget.session.tool.spent + context.args.amount > 1000'
   await capped(tool, cap, async () => {
-    const session = desk.name()
+    const session = fixtures.name()
     const { run, id } = await inNewRun(tool, session, { amount: 600 })
-    const claim = granted(await peer.claim(id))
-    granted(await agent.client('cancelCall', { params: { run, call: id } }))
-    granted(await peer.settle(claim, { outcome: { kind: 'cancelled' } }))
-    expect(granted(await agent.client('readCall', { params: { run, call: id } })).state).toBe('cancelled')
+    const claim = unwrap(await peer.claim(id))
+    unwrap(await agent.client('cancelCall', { params: { run, call: id } }))
+    unwrap(await peer.settle(claim, { outcome: { kind: 'cancelled' } }))
+    expect(unwrap(await agent.client('readCall', { params: { run, call: id } })).state).toBe('cancelled')
     expect((await inNewRun(tool, session, { amount: 500 })).state).toBe('denied')
     expect((await inNewRun(tool, session, { amount: 400 })).state).toBe('granted')
   })
 })
 
 test('a call that waited for a human is decided by the use before it, not by later calls', async () => {
-  const tool = await desk.tool({ capabilities: ['network'] })
+  const tool = await fixtures.tool({ capabilities: ['network'] })
   await capped(tool, 'context.budget.session.calls >= 2 || context.budget.run.calls >= 2', async () => {
-    const session = desk.name()
-    const { id: run } = granted(await agent.client('createRun', { body: { session } }))
+    const session = fixtures.name()
+    const { id: run } = unwrap(await agent.client('createRun', { body: { session } }))
     const [one, two] = [await inRun(run, tool), await inRun(run, tool)]
     expect([one.state, two.state, (await inRun(run, tool)).state]).toEqual([
       'awaiting_approval',
@@ -151,8 +151,8 @@ test('a call that waited for a human is decided by the use before it, not by lat
       'denied',
     ])
     for (const { approval } of [two, one]) {
-      const answer = granted(
-        await desk.root('answerApproval', {
+      const answer = unwrap(
+        await fixtures.root('answerApproval', {
           params: { id: approval?.id ?? '' },
           body: { decision: 'approve' },
         }),
@@ -165,38 +165,41 @@ test('a call that waited for a human is decided by the use before it, not by lat
 })
 
 test('calls proposed before any policy counted are counted once one does: of two waiting calls, one is granted', async () => {
-  const tool = await desk.tool({ capabilities: ['network'] })
-  const session = desk.name()
+  const tool = await fixtures.tool({ capabilities: ['network'] })
+  const session = fixtures.name()
   const calls = [await inNewRun(tool, session), await inNewRun(tool, session)]
   await capped(tool, 'context.budget.session.calls >= 1', async () => {
     const answers = await Promise.all(
       calls.map(({ approval }) =>
-        desk.root('answerApproval', { params: { id: approval?.id ?? '' }, body: { decision: 'approve' } }),
+        fixtures.root('answerApproval', {
+          params: { id: approval?.id ?? '' },
+          body: { decision: 'approve' },
+        }),
       ),
     )
-    expect(answers.map((answer) => granted(answer).status).sort()).toEqual(['approved', 'denied'])
+    expect(answers.map((answer) => unwrap(answer).status).sort()).toEqual(['approved', 'denied'])
   })
 })
 
 test('a repeated idempotency key takes no second place, and a proposal that makes no call returns its place', async () => {
-  const tool = await desk.tool({ input_schema: { type: 'object', required: ['text'] } })
+  const tool = await fixtures.tool({ input_schema: { type: 'object', required: ['text'] } })
   await capped(tool, 'context.budget.session.calls >= 2', async () => {
-    const session = desk.name()
+    const session = fixtures.name()
     const run = { session }
     const args = { text: 'x' }
     for (let i = 0; i < 3; i++)
-      granted(
+      unwrap(
         await agent.client('proposeCallInNewRun', {
           body: { tool, args, run },
           headers: { 'idempotency-key': session },
         }),
       )
-    expect(refusal(await agent.client('proposeCallInNewRun', { body: { tool, args: {}, run } }))).toBe(
+    expect(refusalOf(await agent.client('proposeCallInNewRun', { body: { tool, args: {}, run } }))).toBe(
       '422 invalid_arguments',
     )
-    granted(await agent.client('decide', { body: { tool, args, run } }))
+    unwrap(await agent.client('decide', { body: { tool, args, run } }))
     await expect
-      .poll(async () => granted(await agent.client('decide', { body: { tool, args, run } })).decision.effect)
+      .poll(async () => unwrap(await agent.client('decide', { body: { tool, args, run } })).decision.effect)
       .toBe('allow')
     expect((await inNewRun(tool, session, args)).state).toBe('granted')
     expect((await inNewRun(tool, session, args)).state).toBe('denied')
@@ -204,11 +207,11 @@ test('a repeated idempotency key takes no second place, and a proposal that make
 })
 
 test('of rival proposals with one key, one makes a call, and the losers return only their own places', async () => {
-  const tool = await desk.tool()
+  const tool = await fixtures.tool()
   await capped(tool, 'context.budget.session.calls >= 1', async () => {
     for (let round = 0; round < 15; round++) {
-      const session = desk.name()
-      const { id: run } = granted(await agent.client('createRun', { body: { session } }))
+      const session = fixtures.name()
+      const { id: run } = unwrap(await agent.client('createRun', { body: { session } }))
       const rivals = await Promise.all(
         ['a', 'b', 'c'].map((text) =>
           agent.client('proposeCall', {
@@ -225,13 +228,13 @@ test('of rival proposals with one key, one makes a call, and the losers return o
 })
 
 test('a session belongs to one agent: another agent’s calls under the same session name are counted separately', async () => {
-  const tool = await desk.tool()
-  const stranger = await desk.agent()
+  const tool = await fixtures.tool()
+  const stranger = await fixtures.agent()
   await capped(tool, 'context.budget.session.calls >= 1', async () => {
-    const session = desk.name()
+    const session = fixtures.name()
     expect((await inNewRun(tool, session)).state).toBe('granted')
     expect(
-      granted(await stranger.client('proposeCallInNewRun', { body: { tool, args: {}, run: { session } } }))
+      unwrap(await stranger.client('proposeCallInNewRun', { body: { tool, args: {}, run: { session } } }))
         .state,
     ).toBe('granted')
     expect((await inNewRun(tool, session)).state).toBe('denied')
@@ -239,10 +242,10 @@ test('a session belongs to one agent: another agent’s calls under the same ses
 })
 
 test('calls that people were asked about count as questions whatever the answer; calls that a standing answer decided don’t', async () => {
-  const tool = await desk.tool({ sensitive: true })
-  const approver = await desk.operator(['approver'])
+  const tool = await fixtures.tool({ sensitive: true })
+  const approver = await fixtures.operator(['approver'])
   const say = async (id = '', body: { decision: 'approve' | 'deny'; scope?: 'session' }) =>
-    granted(await approver.client('answerApproval', { params: { id }, body }))
+    unwrap(await approver.client('answerApproval', { params: { id }, body }))
   for (const cap of [
     'context.budget.session.asks',
     'context.budget.session.tool.asks',
@@ -250,15 +253,15 @@ test('calls that people were asked about count as questions whatever the answer;
     'context.budget.run.tool.asks',
   ])
     await capped(tool, `${cap} >= 3`, async () => {
-      const run = granted(await agent.client('createRun', { body: { session: desk.name() } })).id
+      const run = unwrap(await agent.client('createRun', { body: { session: fixtures.name() } })).id
       const [denied, approved] = [await inRun(run, tool), await inRun(run, tool)]
       await say(denied.approval?.id, { decision: 'deny' })
       await say(approved.approval?.id, { decision: 'approve', scope: 'session' })
       // Three more calls, none of which is a question.
       for (let i = 0; i < 3; i++) expect([cap, (await inRun(run, tool)).state]).toEqual([cap, 'granted'])
-      const { items } = granted(await approver.client('listStanding', {}))
+      const { items } = unwrap(await approver.client('listStanding', {}))
       for (const { id, agent: whose } of items)
-        if (whose === agent.name) granted(await approver.client('revokeStanding', { params: { id } }))
+        if (whose === agent.name) unwrap(await approver.client('revokeStanding', { params: { id } }))
       expect([cap, (await inRun(run, tool)).state]).toEqual([cap, 'awaiting_approval'])
       const last = await inRun(run, tool)
       expect([cap, last.state, last.decision.effect]).toEqual([cap, 'denied', 'deny'])
@@ -266,21 +269,20 @@ test('calls that people were asked about count as questions whatever the answer;
 })
 
 test('P12 of forty runs and sessions at once, a cap of three questions an hour asks three, and calls without a question don’t count', async () => {
-  const other = await desk.agent()
-  const tool = await desk.tool({ sensitive: true })
-  const plain = await desk.tool()
-  const name = desk.name()
+  const other = await fixtures.agent()
+  const tool = await fixtures.tool({ sensitive: true })
+  const plain = await fixtures.tool()
+  const name = fixtures.name()
   const rule = `@id("${name}") forbid (principal == Agent::"${other.name}", action in Action::"tool.execute", resource)
     when { context.is_sensitive_action && context.budget.agent.asks_hour >= 3 };`
-  await desk.withPolicies({ [name]: rule }, async () => {
+  await fixtures.withPolicies({ [name]: rule }, async () => {
     const propose = async (which: string) =>
-      granted(
+      unwrap(
         await other.client('proposeCallInNewRun', {
-          body: { tool: which, args: {}, run: { session: desk.name() } },
+          body: { tool: which, args: {}, run: { session: fixtures.name() } },
         }),
       )
-    const dry = async () =>
-      granted(await other.client('decide', { body: { tool, args: {} } })).decision.effect
+    const dry = async () => unwrap(await other.client('decide', { body: { tool, args: {} } })).decision.effect
     // Calls without a question take no place, however many there are.
     expect(count(await Promise.all(Array.from({ length: 20 }, () => propose(plain))), 'granted')).toBe(20)
     expect(await dry()).toBe('ask')
@@ -292,14 +294,14 @@ test('P12 of forty runs and sessions at once, a cap of three questions an hour a
     // Each call is decided by the use before it, so an approval still counts.
     const [first] = calls.filter(({ state }) => state === 'awaiting_approval')
     if (first !== undefined) {
-      granted(
-        await desk.root('answerApproval', {
+      unwrap(
+        await fixtures.root('answerApproval', {
           params: { id: first.approval?.id ?? '' },
           body: { decision: 'approve' },
         }),
       )
       expect(
-        granted(await other.client('readCall', { params: { run: first.run, call: first.id } })).state,
+        unwrap(await other.client('readCall', { params: { run: first.run, call: first.id } })).state,
       ).toBe('granted')
     }
   })

@@ -3,31 +3,31 @@
 
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../../shared/limits.ts'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { ended, followCall, read as told } from '../../support/http/followed-call.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
-import { eventually } from '../../support/worker/lone-worker.ts'
 import { grantOf, PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const desk = new Desk('lease', sharedStack())
-const agent = await desk.agent()
+const fixtures = new Fixtures('lease', sharedStack())
+const agent = await fixtures.agent()
 const [plain, again, short] = [
-  await desk.tool(),
-  await desk.tool({ idempotent: true }),
-  await desk.tool({ limits: { timeout_ms: 1 } }),
+  await fixtures.tool(),
+  await fixtures.tool({ idempotent: true }),
+  await fixtures.tool({ limits: { timeout_ms: 1 } }),
 ]
 const [peer, other] = [
-  await PeerWorker.enrol(desk.url, desk.root, desk.pool),
-  await PeerWorker.enrol(desk.url, desk.root, desk.pool),
+  await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool),
+  await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool),
 ]
 
 const WITHIN = 2 * LIMITS.lease_ms
 const propose = async (tool: string) =>
-  granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
 const read = async ({ run, id }: { run: string; id: string }) =>
-  granted(await agent.client('readCall', { params: { run, call: id } }))
+  unwrap(await agent.client('readCall', { params: { run, call: id } }))
 const beat = async (...calls: { id: string; fence?: number }[]) =>
-  granted(
+  unwrap(
     await peer.client('heartbeat', {
       body: { tiers: ['B', 'C'], running: calls.map(({ id, fence = 1 }) => ({ call: id, fence })) },
     }),
@@ -44,7 +44,7 @@ test.concurrent('a call ends indeterminate without heartbeats or at its deadline
   ]
   const claims = new Map(
     await Promise.all(
-      [silent, spoken, late, retried].map(async ({ id }) => [id, granted(await peer.claim(id))] as const),
+      [silent, spoken, late, retried].map(async ({ id }) => [id, unwrap(await peer.claim(id))] as const),
     ),
   )
   const claimOf = (id: string) => claims.get(id) ?? expect.fail('it was claimed')
@@ -65,27 +65,27 @@ test.concurrent('a call ends indeterminate without heartbeats or at its deadline
       result: { ok: false, error: { code: 'worker_lost' } },
       attestation: { executor: 'edge' },
     })
-    expect(refusal(await peer.settle(claimOf(call.id)))).toMatch(/^409 (stale_fence|already_ended)$/)
+    expect(refusalOf(await peer.settle(claimOf(call.id)))).toMatch(/^409 (stale_fence|already_ended)$/)
     expect(await beat(call)).toEqual([call.id])
   }
   expect(Date.now()).toBeGreaterThan(grantOf(claimOf(late.id).grant).deadline_ms)
 
   expect((await read(spoken)).state).toBe('running')
-  granted(await peer.settle(claimOf(spoken.id)))
+  unwrap(await peer.settle(claimOf(spoken.id)))
   expect((await read(spoken)).state).toBe('succeeded')
 
   // Q05: the worker that was taken for lost reports again, after another one has got the call.
-  expect(refusal(await peer.settle(claimOf(retried.id)))).toBe('409 stale_fence')
-  const second = granted(await other.claim(retried.id))
+  expect(refusalOf(await peer.settle(claimOf(retried.id)))).toBe('409 stale_fence')
+  const second = unwrap(await other.claim(retried.id))
   expect(grantOf(second.grant)).toMatchObject({ fence: 2, worker: other.id })
-  expect(refusal(await peer.settle(claimOf(retried.id)))).toBe('409 stale_fence')
+  expect(refusalOf(await peer.settle(claimOf(retried.id)))).toBe('409 stale_fence')
   expect(await beat({ id: retried.id, fence: 1 }, { id: retried.id, fence: 2 })).toEqual([
     retried.id,
     retried.id,
   ])
-  granted(await other.settle(second, { stdout: 'the second time' }))
+  unwrap(await other.settle(second, { stdout: 'the second time' }))
   expect(await read(retried)).toMatchObject({ state: 'succeeded', result: { output: 'the second time' } })
-  const kinds = granted(await agent.client('readJournal', { params: { run: retried.run } })).items.map(
+  const kinds = unwrap(await agent.client('readJournal', { params: { run: retried.run } })).items.map(
     ({ kind }) => kind,
   )
   expect(kinds).toEqual(['allowed', 'claimed', 'worker_lost', 'claimed', 'succeeded'])
@@ -94,12 +94,12 @@ test.concurrent('a call ends indeterminate without heartbeats or at its deadline
 test.concurrent('heartbeats of a revoked worker are refused, and its call ends indeterminate', {
   timeout: 60_000,
 }, async () => {
-  const leaving = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+  const leaving = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
   const call = await propose(plain)
-  const claim = granted(await leaving.claim(call.id))
-  granted(await desk.root('revokeWorker', { params: { worker: leaving.id } }))
-  expect(refusal(await leaving.settle(claim))).toBe('401 bad_signature')
-  expect(refusal(await other.settle(claim))).toMatch(/^(409 stale_fence|422 attestation_invalid)$/)
+  const claim = unwrap(await leaving.claim(call.id))
+  unwrap(await fixtures.root('revokeWorker', { params: { worker: leaving.id } }))
+  expect(refusalOf(await leaving.settle(claim))).toBe('401 bad_signature')
+  expect(refusalOf(await other.settle(claim))).toMatch(/^(409 stale_fence|422 attestation_invalid)$/)
   await eventually('the call is given up', async () => (await read(call)).state === 'indeterminate', WITHIN)
 })
 
@@ -111,11 +111,12 @@ test.concurrent('L2 the streamed output of a lost worker is dropped, and a repea
       params: { call },
       body: { fence, stream: 'stdout', offset: 0, data: Buffer.from(text).toString('base64') },
     })
-  const follow = (call: { run: string; id: string }, at?: string) => followCall(desk.url, agent.key, call, at)
+  const follow = (call: { run: string; id: string }, at?: string) =>
+    followCall(fixtures.url, agent.key, call, at)
   const [lost, retried] = [await propose(plain), await propose(again)]
   for (const { id } of [lost, retried]) {
-    granted(await peer.claim(id))
-    granted(await write(id, 1, 'of a worker that falls silent\n'))
+    unwrap(await peer.claim(id))
+    unwrap(await write(id, 1, 'of a worker that falls silent\n'))
   }
   const [dropped, begun] = [await follow(lost), await follow(retried)]
   await begun.take(2, WITHIN)
@@ -129,7 +130,7 @@ test.concurrent('L2 the streamed output of a lost worker is dropped, and a repea
   const late = await follow(lost)
   await ended(late)
   expect(late.events.map(({ event }) => event)).toEqual(['state', 'end'])
-  expect(refusal(await write(lost.id, 1, 'too late'))).toBe('409 stale_fence')
+  expect(refusalOf(await write(lost.id, 1, 'too late'))).toBe('409 stale_fence')
 
   await eventually(
     'it waits for another worker',
@@ -137,15 +138,15 @@ test.concurrent('L2 the streamed output of a lost worker is dropped, and a repea
     WITHIN,
   )
   await begun.take(3, WITHIN)
-  const claim = granted(await other.claim(retried.id))
-  granted(
+  const claim = unwrap(await other.claim(retried.id))
+  unwrap(
     await other.client('output', {
       params: { call: retried.id },
       body: { fence: 2, stream: 'stdout', offset: 0, data: 'dHdv' },
     }),
   )
   await begun.take(5, WITHIN)
-  granted(await other.settle(claim, { stdout: 'two' }))
+  unwrap(await other.settle(claim, { stdout: 'two' }))
   const resumed = await follow(retried, begun.events[1]?.id)
   await ended(begun)
   await ended(resumed)

@@ -5,25 +5,25 @@
 import { afterAll, expect, test } from 'vitest'
 import type { Credential } from '../../../shared/plan/plan.ts'
 import type { ProcessToolSpec } from '../../../shared/wire/tools.ts'
-import { Desk, granted, refusal, toolSpec } from '../../support/fixtures.ts'
+import { Fixtures, refusalOf, toolSpec, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 import { processPlan } from '../../support/worker/process-plan.ts'
 
-const desk = new Desk('credentials', sharedStack())
-const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
-const agent = await desk.agent()
+const fixtures = new Fixtures('credentials', sharedStack())
+const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
+const agent = await fixtures.agent()
 
 const HOST = 'erp.example.com:8080'
 const hosts = (...patterns: string[]): ProcessToolSpec['egress'] => ({ mode: 'strict', hosts: patterns })
 const made: string[] = []
 afterAll(async () => {
-  for (const name of made) await desk.root('deleteSecret', { params: { name } })
+  for (const name of made) await fixtures.root('deleteSecret', { params: { name } })
 })
 async function secret(tool: string, bound?: string[], value = 'correct-horse-battery'): Promise<string> {
-  const name = desk.name()
+  const name = fixtures.name()
   const body = { value, tools: [tool], ...(bound === undefined ? {} : { hosts: bound }) }
-  expect(granted(await desk.root('putSecret', { params: { name }, body })).hosts).toEqual(bound)
+  expect(unwrap(await fixtures.root('putSecret', { params: { name }, body })).hosts).toEqual(bound)
   made.push(name)
   return name
 }
@@ -34,12 +34,12 @@ const using = (secret: string, change: Partial<Credential> = {}): Credential => 
   ...change,
 })
 const propose = async (tool: string, args = {}) =>
-  granted(await agent.client('proposeCallInNewRun', { body: { tool, args } }))
+  unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args } }))
 
 test('V04 a claim hands a bound secret to the proxy and not to the tool, and card and policy name its host', async () => {
-  const tool = desk.name()
+  const tool = fixtures.name()
   const name = await secret(tool, [HOST])
-  await desk.tool(
+  await fixtures.tool(
     {
       egress: hosts('.example.com:8080'),
       credentials: [using(name, { format: 'Key {}' })],
@@ -47,24 +47,27 @@ test('V04 a claim hands a bound secret to the proxy and not to the tool, and car
     },
     tool,
   )
-  const call = await desk.asked(agent.client, tool)
-  const { prompt } = granted(await desk.root('readApproval', { params: { id: call.approval.id } }))
+  const call = await fixtures.proposeForApproval(agent.client, tool)
+  const { prompt } = unwrap(await fixtures.root('readApproval', { params: { id: call.approval.id } }))
   expect(prompt.plan).toContain(`with the secret ${name} added to its requests to ${HOST}`)
-  granted(
-    await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }),
+  unwrap(
+    await fixtures.root('answerApproval', {
+      params: { id: call.approval.id },
+      body: { decision: 'approve' },
+    }),
   )
-  const claim = granted(await peer.claim(call.id))
+  const claim = unwrap(await peer.claim(call.id))
   expect([claim.plan.tier, claim.plan.secrets, claim.plan.credentials]).toEqual([
     'C',
     [],
     [using(name, { format: 'Key {}' })],
   ])
   expect(claim.secrets).toEqual({ [name]: 'correct-horse-battery' })
-  granted(await peer.settle(claim))
+  unwrap(await peer.settle(claim))
   const texts = {
     bound: `@id("not-${name}") forbid (principal, action in Action::"tool.execute", resource) when { context.plan.secrets.contains("${name}") };`,
   }
-  await desk.withPolicies(texts, async () =>
+  await fixtures.withPolicies(texts, async () =>
     expect((await propose(tool)).decision.policies).toEqual([`not-${name}`]),
   )
 })
@@ -75,9 +78,11 @@ test('V03 V04 a call is denied if its tool would receive a bound secret, send it
     value?: string,
     bound: string[] | undefined = [HOST],
   ) => {
-    const tool = desk.name()
+    const tool = fixtures.name()
     const name = await secret(tool, bound, value)
-    granted(await desk.root('putTool', { params: { name: tool }, body: { ...toolSpec(), ...change(name) } }))
+    unwrap(
+      await fixtures.root('putTool', { params: { name: tool }, body: { ...toolSpec(), ...change(name) } }),
+    )
     const { state, decision } = await propose(tool)
     expect([state, decision.policies]).toEqual(['denied', ['vault.secrets']])
     return decision.reason
@@ -93,14 +98,14 @@ test('V03 V04 a call is denied if its tool would receive a bound secret, send it
 })
 
 test('a plan includes a credential only if the call may reach its host', async () => {
-  const tool = desk.name()
+  const tool = fixtures.name()
   const name = await secret(tool)
   const input_schema = { type: 'object', properties: { url: { type: 'string' } }, required: ['url'] }
   const egress = { ...hosts(HOST, 'other.example.com:8080'), named_by: { url: 'url' } }
-  await desk.tool({ input_schema, egress, credentials: [using(name)] }, tool)
+  await fixtures.tool({ input_schema, egress, credentials: [using(name)] }, tool)
   const planned = async (url: string) => {
-    const call = await desk.asked(agent.client, tool, { url })
-    granted(await desk.root('cancelRun', { params: { run: call.run } }))
+    const call = await fixtures.proposeForApproval(agent.client, tool, { url })
+    unwrap(await fixtures.root('cancelRun', { params: { run: call.run } }))
     return processPlan(call.plan).credentials
   }
   expect(await planned(`http://${HOST}/orders`)).toEqual([using(name)])
@@ -109,11 +114,11 @@ test('a plan includes a credential only if the call may reach its host', async (
 
 test('a contract with a credential for a host outside its egress, for another kind of header, or twice for one header is refused', async () => {
   const put = (credentials: Credential[], change: Partial<ProcessToolSpec> = {}) =>
-    desk.root('putTool', {
-      params: { name: desk.name() },
+    fixtures.root('putTool', {
+      params: { name: fixtures.name() },
       body: { ...toolSpec({ egress: hosts(HOST), ...change }), credentials },
     })
-  granted(await put([using('any'), using('any', { header: 'authorization' })]))
+  unwrap(await put([using('any'), using('any', { header: 'authorization' })]))
   for (const wrong of [
     using('any', { host: 'other.example.com:80' }),
     using('any', { host: '.example.com:8080' }),
@@ -126,8 +131,8 @@ test('a contract with a credential for a host outside its egress, for another ki
     using('any', { format: '{}\n' }),
     using('any', { format: '{} {}' }),
   ])
-    expect([wrong, refusal(await put([wrong]))]).toEqual([wrong, '400 invalid_request'])
-  expect(refusal(await put([using('one'), using('two')]))).toBe('400 invalid_request')
+    expect([wrong, refusalOf(await put([wrong]))]).toEqual([wrong, '400 invalid_request'])
+  expect(refusalOf(await put([using('one'), using('two')]))).toBe('400 invalid_request')
   const inTierB = toolSpec({ executor: { tiers: ['B'] } }).executor
-  expect(refusal(await put([using('any')], { executor: inTierB }))).toBe('400 invalid_request')
+  expect(refusalOf(await put([using('any')], { executor: inTierB }))).toBe('400 invalid_request')
 })

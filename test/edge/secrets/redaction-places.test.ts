@@ -2,11 +2,11 @@
 // nothing after the end of a secret.
 
 import { expect, test } from 'vitest'
-import { marker, Redaction } from '../../../edge/secrets/redaction.ts'
+import { markerFor, Redaction } from '../../../edge/secrets/redaction.ts'
 
 const SECRET = 'hunter2-hunter2'
 const HIDDEN = /«redacted, mark [0-9a-f]{16}»/
-const redaction = new Redaction(marker(Buffer.alloc(32), 'default'))
+const redaction = new Redaction(markerFor(Buffer.alloc(32), 'default'))
 const redact = (value: unknown): unknown => redaction.of(value)
 const shown = (value: unknown): string => JSON.stringify(redact(value))
 

@@ -2,12 +2,12 @@
 // encoding, and ordinary text stays readable.
 
 import { expect, test } from 'vitest'
-import { marker, Redaction } from '../../../edge/secrets/redaction.ts'
+import { markerFor, Redaction } from '../../../edge/secrets/redaction.ts'
 import { sha256 } from '../../../shared/bytes/json.ts'
 
 const SECRET = 'hunter2-hunter2'
 const HIDDEN = /«redacted, mark [0-9a-f]{16}»/
-const redaction = new Redaction(marker(Buffer.alloc(32), 'default'))
+const redaction = new Redaction(markerFor(Buffer.alloc(32), 'default'))
 const redact = (value: unknown): unknown => redaction.of(value)
 const shown = (value: unknown): string => JSON.stringify(redact(value))
 
@@ -302,8 +302,8 @@ test('ordinary text that resembles secrets stays unchanged', () => {
 test('V02 nobody without the edge’s key can test guesses of a hidden value', () => {
   const marks = [
     redaction,
-    new Redaction(marker(Buffer.alloc(32, 1), 'default')),
-    new Redaction(marker(Buffer.alloc(32), 'other')),
+    new Redaction(markerFor(Buffer.alloc(32, 1), 'default')),
+    new Redaction(markerFor(Buffer.alloc(32), 'other')),
   ]
   expect(new Set(marks.map((one) => one.of('4711', 'pin'))).size).toBe(3) // this edge, another edge, another tenant
   expect(redaction.of(4711, 'pin')).toBe(redaction.of('4711', 'pin'))

@@ -7,48 +7,51 @@ import { sha256 } from '../../../shared/bytes/json.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
 import { countersign } from '../../support/countersign.ts'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const desk = new Desk('secrets', sharedStack())
-const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
-const agent = await desk.agent()
+const fixtures = new Fixtures('secrets', sharedStack())
+const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
+const agent = await fixtures.agent()
 
-const put = (name: string, value: string, tools: string[], by = desk.root) =>
+const put = (name: string, value: string, tools: string[], by = fixtures.root) =>
   by('putSecret', { params: { name }, body: { value, tools } })
 const made: string[] = []
 async function secret(value: string, tools: string[]): Promise<string> {
-  const name = desk.name()
-  granted(await put(name, value, tools))
+  const name = fixtures.name()
+  unwrap(await put(name, value, tools))
   made.push(name)
   return name
 }
 /** A tool with a new secret. */
 async function wanting(value: string): Promise<{ tool: string; name: string }> {
-  const tool = desk.name()
+  const tool = fixtures.name()
   const name = await secret(value, [tool])
-  await desk.tool({ secrets: [name] }, tool)
+  await fixtures.tool({ secrets: [name] }, tool)
   return { tool, name }
 }
 const approved = async (tool: string, args = {}) => {
-  const call = await desk.asked(agent.client, tool, args)
-  granted(
-    await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }),
+  const call = await fixtures.proposeForApproval(agent.client, tool, args)
+  unwrap(
+    await fixtures.root('answerApproval', {
+      params: { id: call.approval.id },
+      body: { decision: 'approve' },
+    }),
   )
   return call
 }
 const propose = async (tool: string) =>
-  granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
 
 afterAll(async () => {
-  for (const name of made) await desk.root('deleteSecret', { params: { name } })
+  for (const name of made) await fixtures.root('deleteSecret', { params: { name } })
 })
 
 test('a secret is listed without its value, and putting it again creates the next version', async () => {
   const name = await secret('correct horse battery', ['some.tool'])
-  expect(granted(await put(name, 'staple correct horse', ['some.tool', 'other.tool'])).version).toBe(2)
-  const { items } = granted(await desk.root('listSecrets', {}))
+  expect(unwrap(await put(name, 'staple correct horse', ['some.tool', 'other.tool'])).version).toBe(2)
+  const { items } = unwrap(await fixtures.root('listSecrets', {}))
   expect(items.find((item) => item.name === name)).toEqual({
     name,
     version: 2,
@@ -56,41 +59,41 @@ test('a secret is listed without its value, and putting it again creates the nex
     put_by: 'root',
     put_at_ms: expect.any(Number),
   })
-  granted(await desk.root('deleteSecret', { params: { name } }))
-  expect(refusal(await desk.root('deleteSecret', { params: { name } }))).toBe('404 not_found')
+  unwrap(await fixtures.root('deleteSecret', { params: { name } }))
+  expect(refusalOf(await fixtures.root('deleteSecret', { params: { name } }))).toBe('404 not_found')
 })
 
 test('policy decides who may list and put secrets, and a value that is too short, too long or for no tool is refused', async () => {
-  const [auditor, approver] = [await desk.operator(['auditor']), await desk.operator(['approver'])]
+  const [auditor, approver] = [await fixtures.operator(['auditor']), await fixtures.operator(['approver'])]
   for (const { client } of [auditor, approver]) {
-    expect(granted(await client('listSecrets', {})).items).toBeInstanceOf(Array)
-    expect(refusal(await put('mine', 'correct horse', ['t'], client))).toBe('403 forbidden')
-    expect(refusal(await client('deleteSecret', { params: { name: 'mine' } }))).toBe('403 forbidden')
+    expect(unwrap(await client('listSecrets', {})).items).toBeInstanceOf(Array)
+    expect(refusalOf(await put('mine', 'correct horse', ['t'], client))).toBe('403 forbidden')
+    expect(refusalOf(await client('deleteSecret', { params: { name: 'mine' } }))).toBe('403 forbidden')
   }
-  expect(refusal(await agent.client('listSecrets', {}))).toBe('403 forbidden')
+  expect(refusalOf(await agent.client('listSecrets', {}))).toBe('403 forbidden')
   for (const [value, tools] of [
     ['short', ['t']],
     ['x'.repeat(LIMITS.secret_chars + 1), ['t']],
     ['long enough', []],
   ] as const)
-    expect(refusal(await put('mine', value, [...tools]))).toBe('400 invalid_request')
+    expect(refusalOf(await put('mine', value, [...tools]))).toBe('400 invalid_request')
 })
 
 test('L7 a claim hands over the current value of a secret, and nothing else of the call contains it', async () => {
   const { tool, name } = await wanting('first-value-of-it')
   const call = await approved(tool)
-  granted(await put(name, 'second-value-of-it', [tool]))
-  const claim = granted(await peer.claim(call.id))
+  unwrap(await put(name, 'second-value-of-it', [tool]))
+  const claim = unwrap(await peer.claim(call.id))
   expect([claim.plan.secrets, claim.secrets]).toEqual([[name], { [name]: 'second-value-of-it' }])
-  expect(granted(await peer.claim(call.id)).secrets).toEqual(claim.secrets) // as if the first answer was lost
-  granted(await peer.settle(claim))
+  expect(unwrap(await peer.claim(call.id)).secrets).toEqual(claim.secrets) // as if the first answer was lost
+  unwrap(await peer.settle(claim))
   const { run, id } = call
   const responses = JSON.stringify([
     Buffer.from(claim.grant.payload, 'base64').toString(),
-    granted(await desk.root('readCall', { params: { run, call: id } })),
-    granted(await desk.root('readApproval', { params: { id: call.approval.id } })),
-    granted(await desk.root('readJournal', { params: { run }, query: {} })),
-    granted(await desk.root('readAttestation', { params: { run, call: id } })),
+    unwrap(await fixtures.root('readCall', { params: { run, call: id } })),
+    unwrap(await fixtures.root('readApproval', { params: { id: call.approval.id } })),
+    unwrap(await fixtures.root('readJournal', { params: { run }, query: {} })),
+    unwrap(await fixtures.root('readAttestation', { params: { run, call: id } })),
   ])
   expect(responses).toContain(name)
   expect(responses).not.toMatch(/value-of-it/)
@@ -98,20 +101,20 @@ test('L7 a claim hands over the current value of a secret, and nothing else of t
 
 test('V03 a secret of another tool, a removed one and one that never existed deny a call with the same reason', async () => {
   const theirs = await secret('not yours at all', ['other.tool'])
-  const never = `${desk.name()}-never`
+  const never = `${fixtures.name()}-never`
   const reasons: string[] = []
   for (const name of [theirs, never]) {
-    const { state, decision } = await propose(await desk.tool({ secrets: [name] }))
+    const { state, decision } = await propose(await fixtures.tool({ secrets: [name] }))
     expect([state, decision.code, decision.policies]).toEqual(['denied', 'denied', ['vault.secrets']])
     reasons.push(decision.reason.replaceAll(name, 'NAME').replace(/`secrets-\d+`/, 'TOOL'))
   }
   expect(new Set(reasons)).toEqual(new Set(['there is no secret `NAME` for TOOL']))
   const { tool, name } = await wanting('gone before long')
   const call = await approved(tool)
-  granted(await desk.root('deleteSecret', { params: { name } }))
-  expect(refusal(await peer.claim(call.id))).toBe('409 not_claimable')
-  const { state, decision } = granted(
-    await desk.root('readCall', { params: { run: call.run, call: call.id } }),
+  unwrap(await fixtures.root('deleteSecret', { params: { name } }))
+  expect(refusalOf(await peer.claim(call.id))).toBe('409 not_claimable')
+  const { state, decision } = unwrap(
+    await fixtures.root('readCall', { params: { run: call.run, call: call.id } }),
   )
   expect([state, decision.reason]).toEqual(['cancelled', `there is no secret \`${name}\` for \`${tool}\``])
 })
@@ -119,34 +122,34 @@ test('V03 a secret of another tool, a removed one and one that never existed den
 test('V03 a repeated claim is refused if the secret was since taken from the tool or bound to a host', async () => {
   const { tool, name } = await wanting('lent for a while')
   const call = await approved(tool)
-  granted(await peer.claim(call.id))
+  unwrap(await peer.claim(call.id))
   const again = async () => {
     const claim = await peer.claim(call.id)
-    return claim.ok ? claim.value.secrets : refusal(claim)
+    return claim.ok ? claim.value.secrets : refusalOf(claim)
   }
   expect(await again()).toEqual({ [name]: 'lent for a while' })
-  granted(await put(name, 'for another tool now', ['other.tool']))
+  unwrap(await put(name, 'for another tool now', ['other.tool']))
   expect(await again()).toBe('409 not_claimable')
   const bound = { value: 'for a host alone now', tools: [tool], hosts: ['erp.example.com:443'] }
-  granted(await desk.root('putSecret', { params: { name }, body: bound }))
+  unwrap(await fixtures.root('putSecret', { params: { name }, body: bound }))
   expect(await again()).toBe('409 not_claimable')
-  granted(await put(name, 'its own once more', [tool]))
+  unwrap(await put(name, 'its own once more', [tool]))
   expect(await again()).toEqual({ [name]: 'its own once more' })
 })
 
 test('V03 an agent that may not call a tool learns nothing about its secrets, not even whether they exist', async () => {
-  const outsider = await desk.agent({ tools: [] })
+  const outsider = await fixtures.agent({ tools: [] })
   const { tool, name } = await wanting('nothing for outsiders')
-  const never = `${desk.name()}-never`
-  for (const asked of [tool, await desk.tool({ secrets: [never] })]) {
+  const never = `${fixtures.name()}-never`
+  for (const asked of [tool, await fixtures.tool({ secrets: [never] })]) {
     const body = { tool: asked, args: {} }
     const [call, dry] = [
       await outsider.client('proposeCallInNewRun', { body }),
       await outsider.client('decide', { body }),
     ]
-    const { id, run, decision } = granted(call)
-    expect(decision.policies).toEqual(granted(await outsider.client('decide', { body })).decision.policies)
-    const explained = granted(await outsider.client('explainCall', { params: { run, call: id } }))
+    const { id, run, decision } = unwrap(call)
+    expect(decision.policies).toEqual(unwrap(await outsider.client('decide', { body })).decision.policies)
+    const explained = unwrap(await outsider.client('explainCall', { params: { run, call: id } }))
     const responses = JSON.stringify([call, dry, explained])
     for (const secret of [name, never, 'vault.secrets']) expect(responses).not.toContain(secret)
   }
@@ -157,22 +160,22 @@ test('policy can forbid calls by the secrets in their plan', async () => {
   const texts = {
     vault: `@id("nobody-${name}") forbid (principal, action in Action::"tool.execute", resource) when { context.plan.secrets.contains("${name}") };`,
   }
-  await desk.withPolicies(texts, async () =>
+  await fixtures.withPolicies(texts, async () =>
     expect((await propose(tool)).decision.policies).toEqual([`nobody-${name}`]),
   )
 })
 
 test('a tool that receives secrets runs in tier C even if its contract allows tier B', async () => {
-  const tool = desk.name()
+  const tool = fixtures.name()
   const name = await secret('only in a wall', [tool])
-  await desk.tool({ secrets: [name], executor: { tiers: ['B', 'C'] } }, tool)
-  const call = await desk.asked(agent.client, tool)
+  await fixtures.tool({ secrets: [name], executor: { tiers: ['B', 'C'] } }, tool)
+  const call = await fixtures.proposeForApproval(agent.client, tool)
   expect(call.plan?.tier).toBe('C')
-  granted(await desk.root('cancelRun', { params: { run: call.run } }))
+  unwrap(await fixtures.root('cancelRun', { params: { run: call.run } }))
 })
 
 test('V02 V01 a secret value that an agent sends is masked on cards, pages, explanations and editable arguments in every encoding', async () => {
-  const value = `K+9/"${desk.name()}"/ü`
+  const value = `K+9/"${fixtures.name()}"/ü`
   const { tool } = await wanting(value)
   const bytes = Buffer.from(value)
   const forms = [
@@ -182,13 +185,17 @@ test('V02 V01 a secret value that an agent sends is masked on cards, pages, expl
     encodeURIComponent(value),
     ...['', 'a', 'ab'].map((before) => Buffer.from(`${before}${value}rest`).toString('base64')),
   ]
-  const call = await desk.asked(agent.client, tool, { text: 'as it is', forms, [value]: { [value]: 1 } })
+  const call = await fixtures.proposeForApproval(agent.client, tool, {
+    text: 'as it is',
+    forms,
+    [value]: { [value]: 1 },
+  })
   const id = call.approval.id
-  const page = await fetch(await desk.link(desk.root, id))
+  const page = await fetch(await fixtures.link(fixtures.root, id))
   const responses = [
-    JSON.stringify(granted(await desk.root('readApproval', { params: { id } }))),
-    JSON.stringify(granted(await desk.root('readArguments', { params: { id } }))),
-    JSON.stringify(granted(await desk.root('explainCall', { params: { run: call.run, call: call.id } }))),
+    JSON.stringify(unwrap(await fixtures.root('readApproval', { params: { id } }))),
+    JSON.stringify(unwrap(await fixtures.root('readArguments', { params: { id } }))),
+    JSON.stringify(unwrap(await fixtures.root('explainCall', { params: { run: call.run, call: call.id } }))),
     await page.text(),
   ]
   for (const text of responses) {
@@ -197,38 +204,41 @@ test('V02 V01 a secret value that an agent sends is masked on cards, pages, expl
   }
   expect(responses[0]).toContain('as it is')
   expect(responses[0]?.match(/«redacted, mark/g)?.length).toBeGreaterThanOrEqual(forms.length)
-  granted(await desk.root('cancelRun', { params: { run: call.run } }))
+  unwrap(await fixtures.root('cancelRun', { params: { run: call.run } }))
 })
 
 test('V02 the former value of a replaced or removed secret stays masked in calls that still wait', async () => {
   const { tool, name } = await wanting('the first of its values')
-  const call = await desk.asked(agent.client, tool, { text: 'the first of its values', kept: 'as it is' })
+  const call = await fixtures.proposeForApproval(agent.client, tool, {
+    text: 'the first of its values',
+    kept: 'as it is',
+  })
   const { id } = call.approval
   const expectMasked = async (): Promise<void> => {
     const responses = JSON.stringify([
-      granted(await desk.root('readApproval', { params: { id } })),
-      granted(await desk.root('readArguments', { params: { id } })),
-      granted(await desk.root('explainCall', { params: { run: call.run, call: call.id } })),
-      await (await fetch(await desk.link(desk.root, id))).text(),
+      unwrap(await fixtures.root('readApproval', { params: { id } })),
+      unwrap(await fixtures.root('readArguments', { params: { id } })),
+      unwrap(await fixtures.root('explainCall', { params: { run: call.run, call: call.id } })),
+      await (await fetch(await fixtures.link(fixtures.root, id))).text(),
     ])
     expect(responses).toContain('as it is')
     expect(responses).not.toContain('the first of its values')
   }
   await expectMasked()
-  granted(await put(name, 'the second of its values', [tool]))
+  unwrap(await put(name, 'the second of its values', [tool]))
   await expectMasked()
-  granted(await desk.root('deleteSecret', { params: { name } }))
+  unwrap(await fixtures.root('deleteSecret', { params: { name } }))
   await expectMasked()
-  granted(await desk.root('cancelRun', { params: { run: call.run } }))
+  unwrap(await fixtures.root('cancelRun', { params: { run: call.run } }))
 })
 
 test('the command line stores a secret from standard input to the byte, and refuses bytes that are not text', async () => {
-  const tool = desk.name()
+  const tool = fixtures.name()
   const name = await secret('put by the command line', [tool])
-  await desk.tool({ secrets: [name] }, tool)
+  await fixtures.tool({ secrets: [name] }, tool)
   const from = (stdin: string | Uint8Array) =>
     countersign(['secrets', 'put', name, '-', '--tools', tool], {
-      env: { COUNTERSIGN_URL: desk.url, COUNTERSIGN_KEY: desk.rootKey },
+      env: { COUNTERSIGN_URL: fixtures.url, COUNTERSIGN_KEY: fixtures.rootKey },
       stdin,
     })
   const refused = await from(Buffer.from([...Buffer.from('a key of bytes '), 0xff, 0xfe]))
@@ -237,11 +247,11 @@ test('the command line stores a secret from standard input to the byte, and refu
     out: '',
     err: expect.stringContaining('the secret is not UTF-8 text'),
   })
-  expect(granted(await desk.root('listSecrets', {})).items.find((item) => item.name === name)?.version).toBe(
-    1,
-  )
+  expect(
+    unwrap(await fixtures.root('listSecrets', {})).items.find((item) => item.name === name)?.version,
+  ).toBe(1)
   expect(await from('schlüssel €\r\n  of lines\t\n\n')).toMatchObject({ code: 0, err: '' })
-  const claim = granted(await peer.claim((await approved(tool)).id))
+  const claim = unwrap(await peer.claim((await approved(tool)).id))
   expect(claim.secrets).toEqual({ [name]: 'schlüssel €\r\n  of lines\t\n' })
 })
 
@@ -249,27 +259,29 @@ test('V02 a card masks a secret value in the path of a file, a host, a program a
   const value = 's3cr3t-value-of-erp'
   await secret(value, ['some.tool'])
   const promptOf = async (call: Call) => {
-    const { prompt } = granted(await desk.root('readApproval', { params: { id: call.approval?.id ?? '' } }))
+    const { prompt } = unwrap(
+      await fixtures.root('readApproval', { params: { id: call.approval?.id ?? '' } }),
+    )
     expect(JSON.stringify(prompt)).not.toContain(value)
     return prompt
   }
-  const taking = await desk.tool({ input_files: true, capabilities: ['process_exec'] })
-  const run = granted(await agent.client('createRun', { body: {} })).id
-  granted(await agent.client('putFile', { params: { run, sha256: sha256('x') }, body: Buffer.from('x') }))
+  const taking = await fixtures.tool({ input_files: true, capabilities: ['process_exec'] })
+  const run = unwrap(await agent.client('createRun', { body: {} })).id
+  unwrap(await agent.client('putFile', { params: { run, sha256: sha256('x') }, body: Buffer.from('x') }))
   const files = [{ path: `in/${value}/data.csv`, sha256: sha256('x') }]
-  const bringing = granted(
+  const bringing = unwrap(
     await agent.client('proposeCall', { params: { run }, body: { tool: taking, args: {}, files } }),
   )
   expect((await promptOf(bringing)).plan).toMatch(/"in\/«redacted, mark [0-9a-f]{16}»\/data.csv"/)
 
-  const reaching = await desk.tool({
+  const reaching = await fixtures.tool({
     capabilities: ['process_exec'],
     input_schema: { type: 'object', properties: { command: { type: 'string' }, host: { type: 'string' } } },
     executor: { argv: ['{command}'] },
     egress: { mode: 'strict', hosts: ['.example.org:443'], named_by: { arg: 'host' } },
   })
   const args = { command: value, host: `${value}.example.org:443` }
-  const call = granted(
+  const call = unwrap(
     await agent.client('proposeCallInNewRun', {
       body: { tool: reaching, args, run: { session: `a\`${value}` } },
     }),
@@ -278,13 +290,13 @@ test('V02 a card masks a secret value in the path of a file, a host, a program a
   for (const text of [plan, standing?.covers])
     expect(text).toMatch(/with network to «redacted, mark [0-9a-f]{16}».example.org:443 only/)
   expect(standing?.covers).toContain('in session `a\\u{60}«redacted')
-  granted(
-    await desk.root('answerApproval', {
+  unwrap(
+    await fixtures.root('answerApproval', {
       params: { id: call.approval?.id ?? '' },
       body: { decision: 'approve', scope: 'session' },
     }),
   )
-  const stands = granted(await desk.root('listStanding', {})).items.find(
+  const stands = unwrap(await fixtures.root('listStanding', {})).items.find(
     ({ approval }) => approval === call.approval?.id,
   )
   expect(stands?.covers).toBe(standing?.covers)

@@ -4,80 +4,84 @@
 import { expect, test } from 'vitest'
 import { mintKey } from '../../../shared/ids.ts'
 import { bearer, client } from '../../../shared/routes/client.ts'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
-const desk = new Desk('keys', sharedStack())
+const fixtures = new Fixtures('keys', sharedStack())
 const REFUSED = '401 unauthenticated'
 
 test('a revoked agent is refused on the next request and on all later ones', async () => {
   for (let i = 0; i < 20; i++) {
-    const agent = await desk.agent()
-    expect(granted(await agent.client('listTools', {})).items).toBeDefined()
-    granted(await desk.root('deleteAgent', { params: { name: agent.name } }))
+    const agent = await fixtures.agent()
+    expect(unwrap(await agent.client('listTools', {})).items).toBeDefined()
+    unwrap(await fixtures.root('deleteAgent', { params: { name: agent.name } }))
     const answers = await Promise.all(Array.from({ length: 8 }, () => agent.client('listTools', {})))
-    expect(new Set(answers.map(refusal))).toEqual(new Set([REFUSED]))
+    expect(new Set(answers.map(refusalOf))).toEqual(new Set([REFUSED]))
   }
 })
 
 test('a revoked operator is refused on the next request', async () => {
-  const operator = await desk.operator(['admin'])
-  granted(await operator.client('listOperators', {}))
-  granted(await desk.root('deleteOperator', { params: { name: operator.name } }))
-  expect(refusal(await operator.client('listOperators', {}))).toBe(REFUSED)
+  const operator = await fixtures.operator(['admin'])
+  unwrap(await operator.client('listOperators', {}))
+  unwrap(await fixtures.root('deleteOperator', { params: { name: operator.name } }))
+  expect(refusalOf(await operator.client('listOperators', {}))).toBe(REFUSED)
 })
 
 test('after a rotation the old key is refused at once, and the new key belongs to the same agent', async () => {
-  const agent = await desk.agent()
-  const tool = await desk.tool()
-  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
-  const { key } = granted(await desk.root('rotateAgentKey', { params: { name: agent.name } }))
-  expect(refusal(await agent.client('listTools', {}))).toBe(REFUSED)
-  const renewed = client(desk.url, bearer(key ?? ''))
-  expect(granted(await renewed('readCall', { params: { run: call.run, call: call.id } })).id).toBe(call.id)
-  expect(refusal(await desk.root('rotateAgentKey', { params: { name: desk.name() } }))).toBe('404 not_found')
+  const agent = await fixtures.agent()
+  const tool = await fixtures.tool()
+  const call = unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  const { key } = unwrap(await fixtures.root('rotateAgentKey', { params: { name: agent.name } }))
+  expect(refusalOf(await agent.client('listTools', {}))).toBe(REFUSED)
+  const renewed = client(fixtures.url, bearer(key ?? ''))
+  expect(unwrap(await renewed('readCall', { params: { run: call.run, call: call.id } })).id).toBe(call.id)
+  expect(refusalOf(await fixtures.root('rotateAgentKey', { params: { name: fixtures.name() } }))).toBe(
+    '404 not_found',
+  )
 })
 
 test('rotating an operator’s key keeps the roles and ends the old key', async () => {
-  const operator = await desk.operator(['admin'])
-  const { key, roles } = granted(await desk.root('rotateOperatorKey', { params: { name: operator.name } }))
+  const operator = await fixtures.operator(['admin'])
+  const { key, roles } = unwrap(await fixtures.root('rotateOperatorKey', { params: { name: operator.name } }))
   expect(roles).toEqual(['admin'])
-  expect(refusal(await operator.client('listOperators', {}))).toBe(REFUSED)
-  granted(await client(desk.url, bearer(key ?? ''))('listOperators', {}))
-  expect(refusal(await desk.root('rotateOperatorKey', { params: { name: desk.name() } }))).toBe(
+  expect(refusalOf(await operator.client('listOperators', {}))).toBe(REFUSED)
+  unwrap(await client(fixtures.url, bearer(key ?? ''))('listOperators', {}))
+  expect(refusalOf(await fixtures.root('rotateOperatorKey', { params: { name: fixtures.name() } }))).toBe(
     '404 not_found',
   )
 })
 
 test('an agent that is created again under a deleted name has a new key, and the old key stays refused', async () => {
-  const agent = await desk.agent()
-  granted(await desk.root('deleteAgent', { params: { name: agent.name } }))
-  const { key } = granted(await desk.root('putAgent', { params: { name: agent.name }, body: { tools: [] } }))
+  const agent = await fixtures.agent()
+  unwrap(await fixtures.root('deleteAgent', { params: { name: agent.name } }))
+  const { key } = unwrap(
+    await fixtures.root('putAgent', { params: { name: agent.name }, body: { tools: [] } }),
+  )
   expect(key).not.toBe(agent.key)
-  expect(refusal(await agent.client('listTools', {}))).toBe(REFUSED)
+  expect(refusalOf(await agent.client('listTools', {}))).toBe(REFUSED)
 })
 
 test('a key is shown once, when it is created', async () => {
-  const agent = await desk.agent()
+  const agent = await fixtures.agent()
   expect(
-    granted(await desk.root('putAgent', { params: { name: agent.name }, body: { tools: ['*'] } })),
+    unwrap(await fixtures.root('putAgent', { params: { name: agent.name }, body: { tools: ['*'] } })),
   ).not.toHaveProperty('key')
   const lists = JSON.stringify([
-    granted(await desk.root('listAgents', {})),
-    granted(await desk.root('listOperators', {})),
+    unwrap(await fixtures.root('listAgents', {})),
+    unwrap(await fixtures.root('listOperators', {})),
   ])
-  for (const secret of [agent.key, desk.rootKey]) expect(lists).not.toContain(secret.split('_').at(-1))
+  for (const secret of [agent.key, fixtures.rootKey]) expect(lists).not.toContain(secret.split('_').at(-1))
 })
 
 test('an event stream sends nothing after the key that opened it is revoked', async () => {
-  const agent = await desk.agent()
-  const run = granted(await agent.client('createRun', { body: {} }))
-  const stream = await fetch(new URL(`/v1/runs/${run.id}/events`, desk.url), {
+  const agent = await fixtures.agent()
+  const run = unwrap(await agent.client('createRun', { body: {} }))
+  const stream = await fetch(new URL(`/v1/runs/${run.id}/events`, fixtures.url), {
     headers: { authorization: `Bearer ${agent.key}` },
   })
   expect(stream.status).toBe(200)
-  granted(await desk.root('deleteAgent', { params: { name: agent.name } }))
-  granted(await desk.root('cancelRun', { params: { run: run.id } })) // an event that this reader must not receive
+  unwrap(await fixtures.root('deleteAgent', { params: { name: agent.name } }))
+  unwrap(await fixtures.root('cancelRun', { params: { run: run.id } })) // an event that this reader must not receive
   expect(await stream.text()).not.toContain('cancelled')
 })
 
@@ -112,9 +116,9 @@ const WRONG: ReadonlyArray<readonly [string, (key: string) => string | undefined
 ]
 
 test.each(WRONG)('a wrong API key (%s) gets the same refusal as every other', async (_name, wrong) => {
-  const agent = await desk.agent()
+  const agent = await fixtures.agent()
   const authorization = wrong(agent.key)
-  const answer = await fetch(new URL('/v1/tools', desk.url), {
+  const answer = await fetch(new URL('/v1/tools', fixtures.url), {
     headers: authorization === undefined ? {} : { authorization },
   })
   expect([answer.status, answer.headers.get('www-authenticate'), answer.headers.get('content-type')]).toEqual(
@@ -127,40 +131,42 @@ test.each(WRONG)('a wrong API key (%s) gets the same refusal as every other', as
 })
 
 test('an API key in the query, a cookie or another header is not accepted', async () => {
-  const agent = await desk.agent()
+  const agent = await fixtures.agent()
   for (const [path, headers] of [
     [`/v1/tools?key=${agent.key}&authorization=Bearer%20${agent.key}`, {}],
     ['/v1/tools', { cookie: `authorization=Bearer ${agent.key}` }],
     ['/v1/tools', { 'x-api-key': agent.key }],
   ] as const) {
-    expect((await fetch(new URL(path, desk.url), { headers })).status).toBe(401)
+    expect((await fetch(new URL(path, fixtures.url), { headers })).status).toBe(401)
   }
 })
 
 test('the last admin can neither be deleted nor lose the role', async () => {
-  const admins = granted(await desk.root('listOperators', {})).items.filter(({ roles }) =>
+  const admins = unwrap(await fixtures.root('listOperators', {})).items.filter(({ roles }) =>
     roles.includes('admin'),
   )
   for (const { name } of admins.filter(({ name }) => name !== 'root'))
-    granted(await desk.root('deleteOperator', { params: { name } }))
-  expect(refusal(await desk.root('deleteOperator', { params: { name: 'root' } }))).toBe('409 conflict')
+    unwrap(await fixtures.root('deleteOperator', { params: { name } }))
+  expect(refusalOf(await fixtures.root('deleteOperator', { params: { name: 'root' } }))).toBe('409 conflict')
   expect(
-    refusal(await desk.root('putOperator', { params: { name: 'root' }, body: { roles: ['auditor'] } })),
+    refusalOf(await fixtures.root('putOperator', { params: { name: 'root' }, body: { roles: ['auditor'] } })),
   ).toBe('409 conflict')
-  const second = await desk.operator(['admin'])
-  granted(await second.client('putOperator', { params: { name: 'root' }, body: { roles: ['auditor'] } }))
+  const second = await fixtures.operator(['admin'])
+  unwrap(await second.client('putOperator', { params: { name: 'root' }, body: { roles: ['auditor'] } }))
   expect(
-    refusal(await second.client('putOperator', { params: { name: second.name }, body: { roles: [] } })),
+    refusalOf(await second.client('putOperator', { params: { name: second.name }, body: { roles: [] } })),
   ).toBe('409 conflict')
-  granted(await second.client('putOperator', { params: { name: 'root' }, body: { roles: ['admin'] } }))
+  unwrap(await second.client('putOperator', { params: { name: 'root' }, body: { roles: ['admin'] } }))
 })
 
 test('an operator who loses a role loses its permissions at once', async () => {
-  const operator = await desk.operator(['admin'])
-  granted(await operator.client('putAgent', { params: { name: desk.name() }, body: { tools: [] } }))
-  granted(await desk.root('putOperator', { params: { name: operator.name }, body: { roles: ['auditor'] } }))
+  const operator = await fixtures.operator(['admin'])
+  unwrap(await operator.client('putAgent', { params: { name: fixtures.name() }, body: { tools: [] } }))
+  unwrap(
+    await fixtures.root('putOperator', { params: { name: operator.name }, body: { roles: ['auditor'] } }),
+  )
   expect(
-    refusal(await operator.client('putAgent', { params: { name: desk.name() }, body: { tools: [] } })),
+    refusalOf(await operator.client('putAgent', { params: { name: fixtures.name() }, body: { tools: [] } })),
   ).toBe('403 forbidden')
-  granted(await operator.client('listAgents', {}))
+  unwrap(await operator.client('listAgents', {}))
 })

@@ -9,13 +9,13 @@ import type { RouteName } from '../../../shared/routes/all.ts'
 import { ROUTES } from '../../../shared/routes/all.ts'
 import { bearer, client } from '../../../shared/routes/client.ts'
 import type { Route } from '../../../shared/routes/route.ts'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack, sharedState } from '../../support/stack/stack.ts'
 
-const desk = new Desk('isolation', sharedStack())
-const [mine, other] = [await desk.agent(), await desk.agent()]
-const tool = await desk.tool()
-const sensitive = await desk.tool({ capabilities: ['network'] })
+const fixtures = new Fixtures('isolation', sharedStack())
+const [mine, other] = [await fixtures.agent(), await fixtures.agent()]
+const tool = await fixtures.tool()
+const sensitive = await fixtures.tool({ capabilities: ['network'] })
 
 /**
  * One file for each existing object. An attacker who could create objects without a key could fill
@@ -39,7 +39,7 @@ type Answer = { status: number; body: string }
 async function ask(name: RouteName, ids: Record<string, string>, key: string): Promise<Answer> {
   const route: Route = ROUTES[name]
   const path = route.path.replace(/\{(\w+)\}/g, (_, param: string) => ids[param] ?? '')
-  const answer = await fetch(new URL(path, desk.url), {
+  const answer = await fetch(new URL(path, fixtures.url), {
     method: route.method,
     headers: { authorization: `Bearer ${key}` },
   })
@@ -47,7 +47,7 @@ async function ask(name: RouteName, ids: Record<string, string>, key: string): P
 }
 
 test('G11 on every route, another agent’s run and call get the same answer as ids that never existed', async () => {
-  const call = granted(await mine.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  const call = unwrap(await mine.client('proposeCallInNewRun', { body: { tool, args: {} } }))
   const guess = `run_${ulid(Date.now())}`
   for (const name of READ) {
     const theirs = await ask(name, { run: call.run, call: call.id }, other.key)
@@ -56,16 +56,16 @@ test('G11 on every route, another agent’s run and call get the same answer as 
     expect([name, theirs]).toEqual([name, nobodys])
   }
   const proposed = await other.client('proposeCall', { params: { run: call.run }, body: { tool, args: {} } })
-  expect(refusal(proposed)).toBe('404 not_found')
-  const run = granted(await mine.client('readRun', { params: { run: call.run } }))
+  expect(refusalOf(proposed)).toBe('404 not_found')
+  const run = unwrap(await mine.client('readRun', { params: { run: call.run } }))
   expect([run.used.calls, run.state]).toEqual([1, 'open'])
-  expect(granted(await mine.client('readCall', { params: { run: call.run, call: call.id } })).state).toBe(
+  expect(unwrap(await mine.client('readCall', { params: { run: call.run, call: call.id } })).state).toBe(
     'granted',
   )
 })
 
 test('G11 an agent can’t open the event streams of another agent’s run or call', async () => {
-  const call = granted(await mine.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  const call = unwrap(await mine.client('proposeCallInNewRun', { body: { tool, args: {} } }))
   for (const name of ['streamEvents', 'followCall'] as const) {
     const answer = await ask(name, { run: call.run, call: call.id }, other.key)
     expect([answer.status, JSON.parse(answer.body).code]).toEqual([404, 'not_found'])
@@ -74,43 +74,43 @@ test('G11 an agent can’t open the event streams of another agent’s run or ca
 
 test('G11 a call is not found under another run of the same agent', async () => {
   const [one, two] = [
-    granted(await mine.client('proposeCallInNewRun', { body: { tool, args: {} } })),
-    granted(await mine.client('createRun', { body: {} })),
+    unwrap(await mine.client('proposeCallInNewRun', { body: { tool, args: {} } })),
+    unwrap(await mine.client('createRun', { body: {} })),
   ]
-  expect(refusal(await mine.client('readCall', { params: { run: two.id, call: one.id } }))).toBe(
+  expect(refusalOf(await mine.client('readCall', { params: { run: two.id, call: one.id } }))).toBe(
     '404 not_found',
   )
-  expect(refusal(await mine.client('cancelCall', { params: { run: two.id, call: one.id } }))).toBe(
+  expect(refusalOf(await mine.client('cancelCall', { params: { run: two.id, call: one.id } }))).toBe(
     '404 not_found',
   )
-  expect(refusal(await mine.client('readCall', { params: { run: one.run, call: callId(one.run, 2) } }))).toBe(
-    '404 not_found',
-  )
+  expect(
+    refusalOf(await mine.client('readCall', { params: { run: one.run, call: callId(one.run, 2) } })),
+  ).toBe('404 not_found')
 })
 
 test('G11 guessed ids of every kind find nothing, and requests with them create no object', async () => {
-  await desk.asked(mine.client, sensitive) // creates the run's object and all objects that it uses before we count
-  granted(await client(desk.url)('logCheckpoint', { query: {} }))
+  await fixtures.proposeForApproval(mine.client, sensitive) // creates the run's object and all objects that it uses before we count
+  unwrap(await client(fixtures.url)('logCheckpoint', { query: {} }))
   const before = objects()
   expect(before.length).toBeGreaterThan(2)
   for (let i = 0; i < 100; i++) {
     const run = `run_${ulid(Date.now() + i)}`
     const ids = { run, call: callId(run, 1) }
     for (const name of READ) expect((await ask(name, ids, mine.key)).status).toBe(404)
-    expect(refusal(await mine.client('proposeCall', { params: { run }, body: { tool, args: {} } }))).toBe(
+    expect(refusalOf(await mine.client('proposeCall', { params: { run }, body: { tool, args: {} } }))).toBe(
       '404 not_found',
     )
     const params = { id: approvalId(run, 1) }
-    expect(refusal(await desk.root('readApproval', { params }))).toBe('404 not_found')
-    expect(refusal(await desk.root('answerApproval', { params, body: { decision: 'approve' } }))).toBe(
+    expect(refusalOf(await fixtures.root('readApproval', { params }))).toBe('404 not_found')
+    expect(refusalOf(await fixtures.root('answerApproval', { params, body: { decision: 'approve' } }))).toBe(
       '404 not_found',
     )
     const link = `default.${params.id}.root.zzzzzzzz.${'A'.repeat(43)}`
-    expect((await fetch(new URL(`/approve/${link}`, desk.url))).status).toBe(401)
+    expect((await fetch(new URL(`/approve/${link}`, fixtures.url))).status).toBe(401)
   }
-  expect(refusal(await desk.root('revokeWorker', { params: { worker: newWorkerId(Date.now()) } }))).toBe(
-    '404 not_found',
-  )
+  expect(
+    refusalOf(await fixtures.root('revokeWorker', { params: { worker: newWorkerId(Date.now()) } })),
+  ).toBe('404 not_found')
   expect(objects().filter((file) => !before.includes(file))).toEqual([])
 })
 
@@ -119,15 +119,15 @@ test('G11 a key that names an unknown tenant is refused and creates no tenant', 
   for (const tenant of ['other', 'default2', 'a', 'z'.repeat(32)]) {
     for (const kind of ['agent', 'operator', 'enrol'] as const) {
       const { key } = mintKey(kind, tenant, Date.now())
-      expect(refusal(await client(desk.url, bearer(key))('listTools', {}))).toBe('401 unauthenticated')
+      expect(refusalOf(await client(fixtures.url, bearer(key))('listTools', {}))).toBe('401 unauthenticated')
       if (kind !== 'enrol') continue
       const body = { token: key, x: 'A'.repeat(43), name: 'peer', tiers: [] }
-      expect(refusal(await client(desk.url)('enroll', { body }))).toMatch(
+      expect(refusalOf(await client(fixtures.url)('enroll', { body }))).toMatch(
         /^40[01] (enrolment_invalid|invalid_request)$/,
       )
     }
     for (const name of ['keys', 'logCheckpoint', 'logEntries'] as const)
-      expect([name, refusal(await client(desk.url)(name, { query: { tenant } }))]).toEqual([
+      expect([name, refusalOf(await client(fixtures.url)(name, { query: { tenant } }))]).toEqual([
         name,
         '404 not_found',
       ])
@@ -155,17 +155,17 @@ test('G11 malformed ids are answered like unknown ones, without a look-up', asyn
 })
 
 test('an operator with the role auditor can read the runs and calls of every agent', async () => {
-  const auditor = await desk.operator(['auditor'])
-  const call = granted(await mine.client('proposeCallInNewRun', { body: { tool, args: {} } }))
-  expect(granted(await auditor.client('readRun', { params: { run: call.run } })).agent).toBe(mine.name)
-  expect(granted(await auditor.client('readCall', { params: { run: call.run, call: call.id } })).id).toBe(
+  const auditor = await fixtures.operator(['auditor'])
+  const call = unwrap(await mine.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  expect(unwrap(await auditor.client('readRun', { params: { run: call.run } })).agent).toBe(mine.name)
+  expect(unwrap(await auditor.client('readCall', { params: { run: call.run, call: call.id } })).id).toBe(
     call.id,
   )
 })
 
 test('an agent lists only the tools that it may call', async () => {
-  const narrow = await desk.agent({ tools: [tool] })
-  expect(granted(await narrow.client('listTools', {})).items.map(({ name }) => name)).toEqual([tool])
-  const none = await desk.agent({ tools: [] })
-  expect(granted(await none.client('listTools', {})).items).toEqual([])
+  const narrow = await fixtures.agent({ tools: [tool] })
+  expect(unwrap(await narrow.client('listTools', {})).items.map(({ name }) => name)).toEqual([tool])
+  const none = await fixtures.agent({ tools: [] })
+  expect(unwrap(await none.client('listTools', {})).items).toEqual([])
 })

@@ -2,15 +2,15 @@
 // public ones name nobody.
 
 import { expect, test } from 'vitest'
-import { sample } from '../../../edge/channels/test-approval.ts'
+import { testApproval } from '../../../edge/channels/test-approval.ts'
 import { asksPeople, measureWait, openMetrics } from '../../../edge/tenant/metrics.ts'
 import type { Approval } from '../../../shared/wire/approvals.ts'
-import { Desk, granted } from '../../support/fixtures.ts'
-import { eventually } from '../../support/stack/hurt-stack.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const desk = new Desk('metrics', sharedStack())
+const fixtures = new Fixtures('metrics', sharedStack())
 
 const answer = (
   at_ms: number,
@@ -26,7 +26,7 @@ const answer = (
   ...more,
 })
 const approval = (change: Partial<Approval>): Approval => ({
-  ...sample(1_000),
+  ...testApproval(1_000),
   expires_at: 61_000,
   status: 'approved',
   ...change,
@@ -96,24 +96,24 @@ const read = (text: string): Samples =>
       .filter((line) => line !== '' && !line.startsWith('#'))
       .map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]),
   )
-const open = async (): Promise<Samples> => read(await (await fetch(`${desk.url}/metrics`)).text())
+const open = async (): Promise<Samples> => read(await (await fetch(`${fixtures.url}/metrics`)).text())
 const series = (channel: string, outcome: string): string =>
   `countersign_approval_wait_seconds_count{channel="${channel}",outcome="${outcome}"}`
 
 test('approvals that are answered, settled by a standing answer or cancelled are each counted once, for their agent', async () => {
-  const agent = await desk.agent()
-  const approver = await desk.operator(['approver'])
-  const tool = await desk.tool({ sensitive: true })
+  const agent = await fixtures.agent()
+  const approver = await fixtures.operator(['approver'])
+  const tool = await fixtures.tool({ sensitive: true })
   const before = await open()
-  const run = granted(await agent.client('createRun', { body: { session: 'counted' } })).id
+  const run = unwrap(await agent.client('createRun', { body: { session: 'counted' } })).id
   const propose = async () =>
-    granted(await agent.client('proposeCall', { params: { run }, body: { tool, args: {} } }))
+    unwrap(await agent.client('proposeCall', { params: { run }, body: { tool, args: {} } }))
   const [first, second, third] = [await propose(), await propose(), await propose()]
   const say = async (id = '', body: { decision: 'approve' | 'deny'; scope?: 'session' }) =>
-    granted(await approver.client('answerApproval', { params: { id }, body }))
+    unwrap(await approver.client('answerApproval', { params: { id }, body }))
   await say(first.approval?.id, { decision: 'deny' })
   await say(second.approval?.id, { decision: 'approve', scope: 'session' })
-  granted(await agent.client('cancelCall', { params: { run, call: third.id } }))
+  unwrap(await agent.client('cancelCall', { params: { run, call: third.id } }))
   expect((await propose()).state).toBe('granted') // by the standing answer
   const more = async (name: string): Promise<number> => ((await open())[name] ?? 0) - (before[name] ?? 0)
   await eventually(
@@ -124,9 +124,9 @@ test('approvals that are answered, settled by a standing answer or cancelled are
   )
   expect(await more(series('api', 'denied'))).toBe(1)
   expect(await more('countersign_approvals_asked_total')).toBe(3)
-  const auditor = await desk.operator(['auditor'])
+  const auditor = await fixtures.operator(['auditor'])
   const mine = async (key: string) =>
-    fetch(`${desk.url}/v1/metrics`, { headers: { authorization: `Bearer ${key}` } })
+    fetch(`${fixtures.url}/v1/metrics`, { headers: { authorization: `Bearer ${key}` } })
   expect(
     read(await (await mine(auditor.key)).text())[`countersign_agent_asks_total{agent="${agent.name}"}`],
   ).toBe(3)
@@ -135,10 +135,10 @@ test('approvals that are answered, settled by a standing answer or cancelled are
 })
 
 test('worker metrics count by pool what workers have proven, and only operators can read them', async () => {
-  const worker = await PeerWorker.enrol(desk.url, desk.root, desk.pool, ['B'])
-  const auditor = await desk.operator(['auditor'])
+  const worker = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool, ['B'])
+  const auditor = await fixtures.operator(['auditor'])
   const counted = async (key: string) =>
-    fetch(`${desk.url}/v1/metrics/workers`, { headers: { authorization: `Bearer ${key}` } })
+    fetch(`${fixtures.url}/v1/metrics/workers`, { headers: { authorization: `Bearer ${key}` } })
   const has = async () => {
     const all = read(await (await counted(auditor.key)).text())
     return ['B', 'C', 'egress', 'cgroups'].map(
@@ -146,7 +146,7 @@ test('worker metrics count by pool what workers have proven, and only operators 
     )
   }
   expect(await has()).toEqual([1, 0, 0, 1])
-  await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+  await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
   expect(await has()).toEqual([2, 1, 1, 2])
-  expect((await counted((await desk.agent()).key)).status).toBe(403)
+  expect((await counted((await fixtures.agent()).key)).status).toBe(403)
 })

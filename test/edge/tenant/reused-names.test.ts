@@ -6,41 +6,43 @@ import { expect, test } from 'vitest'
 import { bearer, type Client, client } from '../../../shared/routes/client.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
 import type { AgentSpec } from '../../../shared/wire/principals.ts'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
-import { eventually } from '../../support/worker/lone-worker.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const desk = new Desk('names', sharedStack())
-const origin = new URL(desk.url).origin
-const agent = await desk.agent()
-const tool = await desk.tool({ capabilities: ['network'] })
-const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const fixtures = new Fixtures('names', sharedStack())
+const origin = new URL(fixtures.url).origin
+const agent = await fixtures.agent()
+const tool = await fixtures.tool({ capabilities: ['network'] })
+const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
 
 const propose = async (session: string, of = tool, by = agent.client): Promise<Call> =>
-  granted(await by('proposeCallInNewRun', { body: { tool: of, args: {}, run: { session } } }))
+  unwrap(await by('proposeCallInNewRun', { body: { tool: of, args: {}, run: { session } } }))
 const yes = async (by: Client, call: Call, scope: 'once' | 'session' = 'session') =>
-  granted(
+  unwrap(
     await by('answerApproval', {
       params: { id: call.approval?.id ?? '' },
       body: { decision: 'approve', scope },
     }),
   )
 const liveIn = async (session: string) =>
-  granted(await desk.root('listStanding', {}))
+  unwrap(await fixtures.root('listStanding', {}))
     .items.filter((one) => one.session === session)
     .map(({ live }) => live)
 
 async function operatorAgain(name: string): Promise<Client> {
-  granted(await desk.root('deleteOperator', { params: { name } }))
-  const { key } = granted(await desk.root('putOperator', { params: { name }, body: { roles: ['approver'] } }))
-  return client(desk.url, bearer(key ?? ''))
+  unwrap(await fixtures.root('deleteOperator', { params: { name } }))
+  const { key } = unwrap(
+    await fixtures.root('putOperator', { params: { name }, body: { roles: ['approver'] } }),
+  )
+  return client(fixtures.url, bearer(key ?? ''))
 }
 
 async function agentAgain(name: string, spec: AgentSpec): Promise<Client> {
-  granted(await desk.root('deleteAgent', { params: { name } }))
-  const { key } = granted(await desk.root('putAgent', { params: { name }, body: spec }))
-  return client(desk.url, bearer(key ?? ''))
+  unwrap(await fixtures.root('deleteAgent', { params: { name } }))
+  const { key } = unwrap(await fixtures.root('putAgent', { params: { name }, body: spec }))
+  return client(fixtures.url, bearer(key ?? ''))
 }
 
 /**
@@ -62,32 +64,32 @@ const nonceOf = async (link: string): Promise<string> =>
   /name="nonce" value="([^"]+)"/.exec(await (await fetch(link)).text())?.[1] ?? ''
 
 test('P09 an operator who is created again under a name inherits neither standing answers nor links', async () => {
-  const carol = await desk.operator(['approver'])
-  const session = desk.name()
+  const carol = await fixtures.operator(['approver'])
+  const session = fixtures.name()
   await yes(carol.client, await propose(session))
   expect([(await propose(session)).state, await liveIn(session)]).toEqual(['granted', [true]])
-  const waiting = await propose(desk.name())
-  const link = await desk.link(carol.client, waiting.approval?.id ?? '')
+  const waiting = await propose(fixtures.name())
+  const link = await fixtures.link(carol.client, waiting.approval?.id ?? '')
   const nonce = await nonceOf(link)
   const before = await propose(session)
   const again = await operatorAgain(carol.name)
   expect([(await propose(session)).state, await liveIn(session)]).toEqual(['awaiting_approval', [false]])
-  expect(refusal(await peer.claim(before.id))).toBe('409 not_claimable')
+  expect(refusalOf(await peer.claim(before.id))).toBe('409 not_claimable')
   const old = await through(link, nonce)
   expect([old.statuses, old.text.includes(tool)]).toEqual([[401, 401, 401], false])
-  const theirs = await desk.link(again, waiting.approval?.id ?? '')
+  const theirs = await fixtures.link(again, waiting.approval?.id ?? '')
   expect([theirs === link, (await through(theirs, await nonceOf(theirs))).statuses[2]]).toEqual([false, 200])
   expect(
-    granted(await desk.root('readApproval', { params: { id: waiting.approval?.id ?? '' } })).status,
+    unwrap(await fixtures.root('readApproval', { params: { id: waiting.approval?.id ?? '' } })).status,
   ).toBe('approved')
 })
 
 test('P09 an approval by an operator whose name was given to somebody else no longer counts towards a quorum; the new holder’s does', async () => {
-  const of = await desk.tool({ capabilities: ['network'] })
-  const [carol, dan] = [await desk.operator(['approver']), await desk.operator(['approver'])]
+  const of = await fixtures.tool({ capabilities: ['network'] })
+  const [carol, dan] = [await fixtures.operator(['approver']), await fixtures.operator(['approver'])]
   const rule = `@id("two") forbid (principal, action == Action::"tool.execute/${of}", resource) unless { context.approval.count >= 2 };`
-  await desk.withPolicies({ two: rule }, async () => {
-    const call = await propose(desk.name(), of)
+  await fixtures.withPolicies({ two: rule }, async () => {
+    const call = await propose(fixtures.name(), of)
     expect((await yes(carol.client, call, 'once')).status).toBe('pending')
     const again = await operatorAgain(carol.name)
     expect((await yes(dan.client, call, 'once')).status).toBe('pending')
@@ -97,50 +99,50 @@ test('P09 an approval by an operator whose name was given to somebody else no lo
 })
 
 test('P09 an agent that is created again under a name inherits no standing answer, run or waiting call', async () => {
-  const carol = await desk.operator(['approver'])
-  const zed = await desk.agent()
-  const session = desk.name()
+  const carol = await fixtures.operator(['approver'])
+  const zed = await fixtures.agent()
+  const session = fixtures.name()
   await yes(carol.client, await propose(session, tool, zed.client))
   const granted1 = await propose(session, tool, zed.client)
   expect(granted1.state).toBe('granted')
-  const waiting = await propose(desk.name(), tool, zed.client)
-  const again = await agentAgain(zed.name, { tools: ['*'], pool: desk.pool })
+  const waiting = await propose(fixtures.name(), tool, zed.client)
+  const again = await agentAgain(zed.name, { tools: ['*'], pool: fixtures.pool })
   expect([(await propose(session, tool, again)).state, await liveIn(session)]).toEqual([
     'awaiting_approval',
     [false],
   ])
   expect(
-    refusal(await again('proposeCall', { params: { run: granted1.run }, body: { tool, args: {} } })),
+    refusalOf(await again('proposeCall', { params: { run: granted1.run }, body: { tool, args: {} } })),
   ).toBe('409 run_ended')
-  expect(refusal(await peer.claim(granted1.id))).toBe('409 not_claimable')
+  expect(refusalOf(await peer.claim(granted1.id))).toBe('409 not_claimable')
   expect((await yes(carol.client, waiting)).status).toBe('denied')
 })
 
 test('rotating an operator’s key ends their old links and keeps their standing answers', async () => {
-  const carol = await desk.operator(['approver'])
-  const session = desk.name()
+  const carol = await fixtures.operator(['approver'])
+  const session = fixtures.name()
   await yes(carol.client, await propose(session))
-  const waiting = await propose(desk.name())
-  const link = await desk.link(carol.client, waiting.approval?.id ?? '')
+  const waiting = await propose(fixtures.name())
+  const link = await fixtures.link(carol.client, waiting.approval?.id ?? '')
   const nonce = await nonceOf(link)
-  const { key } = granted(await desk.root('rotateOperatorKey', { params: { name: carol.name } }))
+  const { key } = unwrap(await fixtures.root('rotateOperatorKey', { params: { name: carol.name } }))
   const old = await through(link, nonce)
   expect([old.statuses, old.text.includes(tool)]).toEqual([[401, 401, 401], false])
   expect([(await propose(session)).state, await liveIn(session)]).toEqual(['granted', [true]])
-  const theirs = await desk.link(client(desk.url, bearer(key ?? '')), waiting.approval?.id ?? '')
+  const theirs = await fixtures.link(client(fixtures.url, bearer(key ?? '')), waiting.approval?.id ?? '')
   expect((await through(theirs, await nonceOf(theirs))).statuses[2]).toBe(200)
 })
 
 test('P09 the link of an operator who was deleted or may no longer answer shows nothing of the call', async () => {
-  const [leaving, demoted] = [await desk.operator(['approver']), await desk.operator(['approver'])]
-  const { approval } = await propose(desk.name())
+  const [leaving, demoted] = [await fixtures.operator(['approver']), await fixtures.operator(['approver'])]
+  const { approval } = await propose(fixtures.name())
   const [gone, less] = [
-    await desk.link(leaving.client, approval?.id ?? ''),
-    await desk.link(demoted.client, approval?.id ?? ''),
+    await fixtures.link(leaving.client, approval?.id ?? ''),
+    await fixtures.link(demoted.client, approval?.id ?? ''),
   ]
   const nonces = [await nonceOf(gone), await nonceOf(less)]
-  granted(await desk.root('deleteOperator', { params: { name: leaving.name } }))
-  granted(await desk.root('putOperator', { params: { name: demoted.name }, body: { roles: ['auditor'] } }))
+  unwrap(await fixtures.root('deleteOperator', { params: { name: leaving.name } }))
+  unwrap(await fixtures.root('putOperator', { params: { name: demoted.name }, body: { roles: ['auditor'] } }))
   for (const [link, nonce = '', status] of [
     [gone, nonces[0], 401],
     [less, nonces[1], 403],
@@ -157,10 +159,10 @@ test('P09 the link of an operator who was deleted or may no longer answer shows 
 test('P05 an expired link of an answered approval shows the outcome but not the call', {
   timeout: 30_000,
 }, async () => {
-  const of = await desk.tool({ capabilities: ['network'], approval_ttl_s: 2 })
-  const { approval } = await desk.asked(agent.client, of)
-  const link = await desk.link(desk.root, approval.id)
-  granted(await desk.root('answerApproval', { params: { id: approval.id }, body: { decision: 'deny' } }))
+  const of = await fixtures.tool({ capabilities: ['network'], approval_ttl_s: 2 })
+  const { approval } = await fixtures.proposeForApproval(agent.client, of)
+  const link = await fixtures.link(fixtures.root, approval.id)
+  unwrap(await fixtures.root('answerApproval', { params: { id: approval.id }, body: { decision: 'deny' } }))
   await eventually('the clock is past the expiry', () => Date.now() > approval.expires_at)
   const page = await fetch(link)
   const text = await page.text()

@@ -7,11 +7,11 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Stack } from '../../../infra/stack.ts'
 import { bearer, type Client, client } from '../../../shared/routes/client.ts'
-import { granted, refusal } from '../../support/fixtures.ts'
+import { eventually } from '../../support/eventually.ts'
+import { refusalOf, unwrap } from '../../support/fixtures.ts'
 import { advanceAlarm, objectId } from '../../support/stack/object-file.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
 import { installation, newFurnishedTenant, newTenant, type Tenant } from '../../support/tenants.ts'
-import { eventually } from '../../support/worker/lone-worker.ts'
 
 const name = 'deleted-acme'
 const params = { tenant: name }
@@ -54,48 +54,51 @@ const bytesOf = (file: string): Buffer => {
 }
 
 test('D18 deleting is refused for an active tenant, without the repeated name, and for the default tenant', async () => {
-  expect(refusal(await remove(name))).toBe('409 conflict')
-  granted(await governor('suspendTenant', { params, body: {} }))
-  expect(refusal(await remove(name, 'deleted-other'))).toBe('400 invalid_request')
-  expect(refusal(await remove('default'))).toBe('403 forbidden')
-  expect(refusal(await remove('deleted-never'))).toBe('404 not_found')
-  granted(await governor('resumeTenant', { params, body: {} }))
-  granted(await acme.desk.root('listAgents', {}))
+  expect(refusalOf(await remove(name))).toBe('409 conflict')
+  unwrap(await governor('suspendTenant', { params, body: {} }))
+  expect(refusalOf(await remove(name, 'deleted-other'))).toBe('400 invalid_request')
+  expect(refusalOf(await remove('default'))).toBe('403 forbidden')
+  expect(refusalOf(await remove('deleted-never'))).toBe('404 not_found')
+  unwrap(await governor('resumeTenant', { params, body: {} }))
+  unwrap(await acme.fixtures.root('listAgents', {}))
 })
 
 test('D18 a deleted tenant’s keys are refused, and none of its data is left on disk', {
   timeout: 120_000,
 }, async () => {
   // A run that only its own object knows: it waits for a worker that never comes.
-  const stray = granted(
+  const stray = unwrap(
     await acme.agent.client('proposeCallInNewRun', {
       body: { tool: acme.ids.tool, args: { text: 'the stray one' } },
     }),
   )
   expect(stray.state).toBe('granted')
   expect(holding(`of ${name} alone`).length).toBeGreaterThan(0)
-  granted(await governor('suspendTenant', { params, body: {} }))
-  expect(granted(await remove(name))).toMatchObject({ name, state: 'deleted' })
+  unwrap(await governor('suspendTenant', { params, body: {} }))
+  expect(unwrap(await remove(name))).toMatchObject({ name, state: 'deleted' })
 
-  expect(refusal(await acme.agent.client('readRun', { params: { run: acme.ids.run } }))).toBe(UNKNOWN)
-  expect(refusal(await acme.desk.root('listAgents', {}))).toBe(UNKNOWN)
-  expect(refusal(await acme.peer.client('heartbeat', { body: { tiers: [], running: [] } }))).toBe(
+  expect(refusalOf(await acme.agent.client('readRun', { params: { run: acme.ids.run } }))).toBe(UNKNOWN)
+  expect(refusalOf(await acme.fixtures.root('listAgents', {}))).toBe(UNKNOWN)
+  expect(refusalOf(await acme.peer.client('heartbeat', { body: { tiers: [], running: [] } }))).toBe(
     '401 bad_signature',
   )
   expect((await acme.console.get('/console')).status).toBe(401)
   expect((await fetch(new URL(`/approve/${acme.ids.token}`, stack.url))).status).toBe(401)
   const open = client(stack.url)
   for (const route of ['keys', 'logCheckpoint', 'logEntries'] as const)
-    expect([route, refusal(await open(route, { query: { tenant: name } }))]).toEqual([route, '404 not_found'])
-  expect(refusal(await governor('resumeTenant', { params, body: {} }))).toBe('404 not_found')
-  expect(refusal(await governor('createTenant', { body: { name } }))).toBe('409 conflict')
+    expect([route, refusalOf(await open(route, { query: { tenant: name } }))]).toEqual([
+      route,
+      '404 not_found',
+    ])
+  expect(refusalOf(await governor('resumeTenant', { params, body: {} }))).toBe('404 not_found')
+  expect(refusalOf(await governor('createTenant', { body: { name } }))).toBe('409 conflict')
 
   await eventually(
     'the tenant’s data is erased',
-    async () => granted(await governor('readTenant', { params })).erased,
+    async () => unwrap(await governor('readTenant', { params })).erased,
     60_000,
   )
-  const { use } = granted(await governor('readTenant', { params }))
+  const { use } = unwrap(await governor('readTenant', { params }))
   expect(use).toBeNull()
   await eventually(
     'no file contains data of the tenant',
@@ -113,7 +116,7 @@ test('D18 a deleted tenant’s keys are refused, and none of its data is left on
     () => holding('the stray one').every((path) => !path.includes(file)),
     90_000,
   )
-  const { items } = granted(await governor('readInstallationJournal', { query: {} }))
+  const { items } = unwrap(await governor('readInstallationJournal', { query: {} }))
   expect(items.filter(({ body }) => body['tenant'] === name).map(({ kind }) => kind)).toEqual([
     'tenant.created',
     'tenant.suspended',
@@ -126,53 +129,53 @@ test('D18 a deleted tenant’s keys are refused, and none of its data is left on
 
 test('D18 deleting a tenant leaves all data of another tenant', async () => {
   const { run, call } = other.ids
-  expect(granted(await other.agent.client('readCall', { params: { run, call } })).id).toBe(call)
-  expect(granted(await other.agent.client('listFiles', { params: { run } })).items).toHaveLength(1)
-  expect(granted(await other.desk.root('listSecrets', {})).items).toHaveLength(1)
-  expect(granted(await other.desk.root('listSkills', { query: {} })).items).toHaveLength(1)
+  expect(unwrap(await other.agent.client('readCall', { params: { run, call } })).id).toBe(call)
+  expect(unwrap(await other.agent.client('listFiles', { params: { run } })).items).toHaveLength(1)
+  expect(unwrap(await other.fixtures.root('listSecrets', {})).items).toHaveLength(1)
+  expect(unwrap(await other.fixtures.root('listSkills', { query: {} })).items).toHaveLength(1)
 })
 
 test('D18 a deleted tenant stays deleted after a restart of the edge, and a request for it makes no object', async () => {
   await stack.edge.stop()
   expect((await stack.edge.start()).ok).toBe(true)
   const before = objects().filter((file) => file.endsWith('.sqlite'))
-  expect(refusal(await acme.desk.root('listAgents', {}))).toBe(UNKNOWN)
-  expect(refusal(await client(stack.url, bearer(acme.agent.key))('listTools', {}))).toBe(UNKNOWN)
-  expect(refusal(await client(stack.url)('keys', { query: { tenant: name } }))).toBe('404 not_found')
+  expect(refusalOf(await acme.fixtures.root('listAgents', {}))).toBe(UNKNOWN)
+  expect(refusalOf(await client(stack.url, bearer(acme.agent.key))('listTools', {}))).toBe(UNKNOWN)
+  expect(refusalOf(await client(stack.url)('keys', { query: { tenant: name } }))).toBe('404 not_found')
   expect(objects().filter((file) => file.endsWith('.sqlite') && !before.includes(file))).toEqual([])
-  expect(granted(await governor('readTenant', { params }))).toMatchObject({ state: 'deleted', erased: true })
+  expect(unwrap(await governor('readTenant', { params }))).toMatchObject({ state: 'deleted', erased: true })
 })
 
 test('D18 an empty tenant can be deleted too', async () => {
   await newTenant(stack.dev, 'deleted-empty')
-  granted(await governor('suspendTenant', { params: { tenant: 'deleted-empty' }, body: {} }))
-  granted(await remove('deleted-empty'))
+  unwrap(await governor('suspendTenant', { params: { tenant: 'deleted-empty' }, body: {} }))
+  unwrap(await remove('deleted-empty'))
   await eventually(
     'the empty tenant is erased',
-    async () => granted(await governor('readTenant', { params: { tenant: 'deleted-empty' } })).erased,
+    async () => unwrap(await governor('readTenant', { params: { tenant: 'deleted-empty' } })).erased,
   )
 })
 
 test('D18 a run without calls, which no list names, removes itself from the disk after its tenant is deleted', async () => {
   const idle = await newTenant(stack.dev, 'deleted-idle')
   const agent = await idle.agent()
-  granted(await agent.client('createRun', { body: { session: 'never-called' } }))
+  unwrap(await agent.client('createRun', { body: { session: 'never-called' } }))
   const refused = { tool: 'no-such-tool', args: {}, run: { session: 'only-refused' } }
   expect((await agent.client('proposeCallInNewRun', { body: refused })).ok).toBe(false)
-  granted(await governor('putQuota', { params: { tenant: 'deleted-idle' }, body: { calls_per_day: 0 } }))
+  unwrap(await governor('putQuota', { params: { tenant: 'deleted-idle' }, body: { calls_per_day: 0 } }))
   const beyond = { tool: await idle.tool(), args: {}, run: { session: 'never-counted' } }
-  expect(refusal(await agent.client('proposeCallInNewRun', { body: beyond }))).toBe(
+  expect(refusalOf(await agent.client('proposeCallInNewRun', { body: beyond }))).toBe(
     '403 calls_quota_exceeded',
   )
   const sessions = ['never-called', 'only-refused', 'never-counted']
   const kept = () => sessions.flatMap(holding).filter((file) => file.includes('countersign-run'))
   const files = new Set(kept().map((file) => file.replace(/-wal$/, '')))
   expect(files.size).toBe(3)
-  granted(await governor('suspendTenant', { params: { tenant: 'deleted-idle' }, body: {} }))
-  granted(await remove('deleted-idle'))
+  unwrap(await governor('suspendTenant', { params: { tenant: 'deleted-idle' }, body: {} }))
+  unwrap(await remove('deleted-idle'))
   await eventually(
     'the tenant is erased',
-    async () => granted(await governor('readTenant', { params: { tenant: 'deleted-idle' } })).erased,
+    async () => unwrap(await governor('readTenant', { params: { tenant: 'deleted-idle' } })).erased,
   )
   await stack.edge.stop()
   for (const file of files) advanceAlarm(file)

@@ -8,12 +8,12 @@ import type { RouteName } from '../../../shared/routes/all.ts'
 import { ROUTES } from '../../../shared/routes/all.ts'
 import { bearer, type Credentials } from '../../../shared/routes/client.ts'
 import type { Route } from '../../../shared/routes/route.ts'
-import { granted } from '../../support/fixtures.ts'
+import { eventually } from '../../support/eventually.ts'
+import { unwrap } from '../../support/fixtures.ts'
 import { objectId } from '../../support/stack/object-file.ts'
 import { sharedStack, sharedState } from '../../support/stack/stack.ts'
 import { BODIES, FORMS, NAMES_NOTHING } from '../../support/tenant-requests.ts'
 import { type Ids, newFurnishedTenant, pathOf, unknownIds } from '../../support/tenants.ts'
-import { eventually } from '../../support/worker/lone-worker.ts'
 
 const dev = sharedStack()
 const [mine, other] = [
@@ -21,9 +21,11 @@ const [mine, other] = [
   await newFurnishedTenant(dev, 'matrix-other'),
 ]
 // Each tenant counts its own policy versions: only the other tenant has this one.
-const { policies } = granted(await other.desk.root('readPolicies', {}))
-const { version } = granted(
-  await other.desk.root('putPolicies', { body: { policies: { ...policies, third: '' }, note: 'a third' } }),
+const { policies } = unwrap(await other.fixtures.root('readPolicies', {}))
+const { version } = unwrap(
+  await other.fixtures.root('putPolicies', {
+    body: { policies: { ...policies, third: '' }, note: 'a third' },
+  }),
 )
 /** A link is valid only under its own tenant's name. */
 const theirs: Ids = {
@@ -38,12 +40,12 @@ const isOpen = ({ callers }: Route): boolean => callers.includes('anyone') || ca
 
 const CREDENTIALS: Readonly<Record<string, Credentials>> = {
   agent: bearer(mine.agent.key),
-  operator: bearer(mine.desk.rootKey),
+  operator: bearer(mine.fixtures.rootKey),
   worker: mine.peer.credentials(),
   console: () => ({ cookie: mine.console.cookie, origin: new URL(dev.url).origin }),
   link: () => ({ origin: new URL(dev.url).origin }),
   // The operator of the installation has another key than callers inside a tenant.
-  installation: bearer(mine.desk.rootKey),
+  installation: bearer(mine.fixtures.rootKey),
 }
 const { form } = await mine.console.fields('/console/standing')
 
@@ -121,25 +123,25 @@ const objects = (): string[] =>
     .filter((file) => file.endsWith('.sqlite'))
 
 /** Data of the other tenant that must not change, as its own people read it. */
-async function stateOf({ desk, ids, agent }: typeof other): Promise<unknown> {
-  const { root } = desk
+async function stateOf({ fixtures, ids, agent }: typeof other): Promise<unknown> {
+  const { root } = fixtures
   const params = { run: ids.run, call: ids.call }
   return [
-    granted(await agent.client('readRun', { params })),
-    granted(await agent.client('readCall', { params })).state,
-    granted(await agent.client('readJournal', { params, query: {} })).items,
-    granted(await root('listApprovals', { query: { status: 'all' } })),
-    granted(await root('listStanding', {})),
-    granted(await root('listSkills', { query: {} })),
-    granted(await root('readSkillJournal', { query: {} })),
-    granted(await root('listAgents', {})),
-    granted(await root('listOperators', {})),
-    granted(await root('listSecrets', {})),
-    granted(await root('listChannels', {})),
-    granted(await root('listPublishers', {})),
-    granted(await root('listPolicyVersions', { query: {} })),
-    granted(await root('listWorkers', {})).items.map(({ seen_at_ms: _, ...worker }) => worker),
-    granted(await root('listTools', {})),
+    unwrap(await agent.client('readRun', { params })),
+    unwrap(await agent.client('readCall', { params })).state,
+    unwrap(await agent.client('readJournal', { params, query: {} })).items,
+    unwrap(await root('listApprovals', { query: { status: 'all' } })),
+    unwrap(await root('listStanding', {})),
+    unwrap(await root('listSkills', { query: {} })),
+    unwrap(await root('readSkillJournal', { query: {} })),
+    unwrap(await root('listAgents', {})),
+    unwrap(await root('listOperators', {})),
+    unwrap(await root('listSecrets', {})),
+    unwrap(await root('listChannels', {})),
+    unwrap(await root('listPublishers', {})),
+    unwrap(await root('listPolicyVersions', { query: {} })),
+    unwrap(await root('listWorkers', {})).items.map(({ seen_at_ms: _, ...worker }) => worker),
+    unwrap(await root('listTools', {})),
   ]
 }
 
@@ -156,12 +158,12 @@ describe('G11 V03 between two tenants', () => {
     // A run updates the inbox and the log after it has answered: wait for everything that
     // `furnished` created before comparing.
     await eventually('both inboxes and both logs are up to date', async () => {
-      const inboxes = [mine, other].map(({ desk }) =>
-        desk.root('listApprovals', { query: { status: 'all' } }),
+      const inboxes = [mine, other].map(({ fixtures }) =>
+        fixtures.root('listApprovals', { query: { status: 'all' } }),
       )
       const made = objects()
       return (
-        (await Promise.all(inboxes)).every((inbox) => granted(inbox).items.length === 2) &&
+        (await Promise.all(inboxes)).every((inbox) => unwrap(inbox).items.length === 2) &&
         [mine, other].every(({ ids }) =>
           made.some((file) => file.includes(objectId('countersign-log', ids.tenant))),
         )

@@ -8,7 +8,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { afterAll, expect, test, vi } from 'vitest'
 import { sha256 } from '../../../shared/bytes/json.ts'
 import { client } from '../../../shared/routes/client.ts'
-import { granted, refusal } from '../../support/fixtures.ts'
+import { refusalOf, unwrap } from '../../support/fixtures.ts'
 import { objectId } from '../../support/stack/object-file.ts'
 import { sharedStack, startTestStack } from '../../support/stack/stack.ts'
 import { installation, newTenant } from '../../support/tenants.ts'
@@ -16,77 +16,79 @@ import { newSigner, PeerWorker } from '../../support/worker/peer-worker.ts'
 
 const dev = sharedStack()
 const governor = installation(dev)
-const useOf = async (tenant: string) => granted(await governor('readTenant', { params: { tenant } })).use
+const useOf = async (tenant: string) => unwrap(await governor('readTenant', { params: { tenant } })).use
 
 test('D18 the last call that fits the daily quota is accepted, the next is refused, and a changed quota applies at once', async () => {
-  const desk = await newTenant(dev, 'quota-calls', { calls_per_day: 3 })
-  const [agent, tool] = [await desk.agent(), await desk.tool()]
+  const fixtures = await newTenant(dev, 'quota-calls', { calls_per_day: 3 })
+  const [agent, tool] = [await fixtures.agent(), await fixtures.tool()]
   const propose = (key?: string) =>
     agent.client('proposeCallInNewRun', {
       body: { tool, args: {} },
       ...(key === undefined ? {} : { headers: { 'idempotency-key': key } }),
     })
-  const first = granted(await propose('one'))
+  const first = unwrap(await propose('one'))
   // In parallel: the count is one row, so only one of them can be the last.
   const answers = await Promise.all(Array.from({ length: 10 }, () => propose()))
   expect(answers.filter(({ ok }) => ok)).toHaveLength(2)
-  expect(new Set(answers.filter(({ ok }) => !ok).map(refusal))).toEqual(new Set(['403 calls_quota_exceeded']))
+  expect(new Set(answers.filter(({ ok }) => !ok).map(refusalOf))).toEqual(
+    new Set(['403 calls_quota_exceeded']),
+  )
   expect((await useOf('quota-calls'))?.calls_today).toBe(3)
-  expect(granted(await propose('one')).id).toBe(first.id) // a repeated request creates nothing, and gets the same answer
-  granted(await governor('putQuota', { params: { tenant: 'quota-calls' }, body: { calls_per_day: 4 } }))
-  granted(await propose())
-  expect(refusal(await propose())).toBe('403 calls_quota_exceeded')
+  expect(unwrap(await propose('one')).id).toBe(first.id) // a repeated request creates nothing, and gets the same answer
+  unwrap(await governor('putQuota', { params: { tenant: 'quota-calls' }, body: { calls_per_day: 4 } }))
+  unwrap(await propose())
+  expect(refusalOf(await propose())).toBe('403 calls_quota_exceeded')
 })
 
 test('D18 a proposal that is repeated under its key uses up one call of the day, however often it is repeated', async () => {
-  const desk = await newTenant(dev, 'quota-repeated', { calls_per_day: 3 })
-  const [agent, tool] = [await desk.agent(), await desk.tool()]
-  const { id: run } = granted(await agent.client('createRun', { body: {} }))
+  const fixtures = await newTenant(dev, 'quota-repeated', { calls_per_day: 3 })
+  const [agent, tool] = [await fixtures.agent(), await fixtures.tool()]
+  const { id: run } = unwrap(await agent.client('createRun', { body: {} }))
   const propose = (key: string) =>
     agent.client('proposeCall', {
       params: { run },
       headers: { 'idempotency-key': key },
       body: { tool, args: {} },
     })
-  const first = granted(await propose('one'))
-  for (let time = 0; time < 5; time++) expect(granted(await propose('one')).id).toBe(first.id)
+  const first = unwrap(await propose('one'))
+  for (let time = 0; time < 5; time++) expect(unwrap(await propose('one')).id).toBe(first.id)
   expect((await useOf('quota-repeated'))?.calls_today).toBe(1)
-  granted(await propose('two'))
-  granted(await propose('three'))
-  expect(refusal(await propose('four'))).toBe('403 calls_quota_exceeded')
+  unwrap(await propose('two'))
+  unwrap(await propose('three'))
+  expect(refusalOf(await propose('four'))).toBe('403 calls_quota_exceeded')
 })
 
 test('D18 a worker beyond the quota can enrol only after another is revoked, with the same token', async () => {
-  const desk = await newTenant(dev, 'quota-workers', { workers: 1 })
-  const first = await PeerWorker.enrol(dev.url, desk.root, desk.pool)
-  const { token } = granted(await desk.root('createEnrolment', { body: { pool: desk.pool } }))
+  const fixtures = await newTenant(dev, 'quota-workers', { workers: 1 })
+  const first = await PeerWorker.enrol(dev.url, fixtures.root, fixtures.pool)
+  const { token } = unwrap(await fixtures.root('createEnrolment', { body: { pool: fixtures.pool } }))
   const enroll = () =>
     client(dev.url)('enroll', { body: { token, x: newSigner().x, name: 'second', tiers: [] } })
-  expect(refusal(await enroll())).toBe('409 workers_quota_exceeded')
+  expect(refusalOf(await enroll())).toBe('409 workers_quota_exceeded')
   expect((await useOf('quota-workers'))?.workers).toBe(1)
-  granted(await desk.root('revokeWorker', { params: { worker: first.id } }))
-  granted(await enroll())
+  unwrap(await fixtures.root('revokeWorker', { params: { worker: first.id } }))
+  unwrap(await enroll())
 })
 
 test('D18 files of all runs of a tenant together may not exceed its quota, whichever agent owns the runs', async () => {
-  const desk = await newTenant(dev, 'quota-files', { files_bytes: 10 })
-  const [one, two] = [await desk.agent(), await desk.agent()]
-  await desk.tool({ input_files: true })
+  const fixtures = await newTenant(dev, 'quota-files', { files_bytes: 10 })
+  const [one, two] = [await fixtures.agent(), await fixtures.agent()]
+  await fixtures.tool({ input_files: true })
   const put = async (by: typeof one, text: string) => {
-    const { id: run } = granted(await by.client('createRun', { body: {} }))
+    const { id: run } = unwrap(await by.client('createRun', { body: {} }))
     return by.client('putFile', { params: { run, sha256: sha256(text) }, body: Buffer.from(text) })
   }
-  granted(await put(one, '1234567'))
-  expect(refusal(await put(two, '4567'))).toBe('409 files_full')
-  granted(await put(two, '456'))
+  unwrap(await put(one, '1234567'))
+  expect(refusalOf(await put(two, '4567'))).toBe('409 files_full')
+  unwrap(await put(two, '456'))
   expect((await useOf('quota-files'))?.files_bytes).toBe(10)
 })
 
 test('D18 an open page beyond the quota receives no events', async () => {
-  const desk = await newTenant(dev, 'quota-streams', { streams: 1 })
-  const [agent, tool] = [await desk.agent(), await desk.tool({ capabilities: ['network'] })]
-  const asked = await desk.asked(agent.client, tool)
-  const events = `${await desk.link(desk.root, asked.approval.id)}/events`
+  const fixtures = await newTenant(dev, 'quota-streams', { streams: 1 })
+  const [agent, tool] = [await fixtures.agent(), await fixtures.tool({ capabilities: ['network'] })]
+  const asked = await fixtures.proposeForApproval(agent.client, tool)
+  const events = `${await fixtures.link(fixtures.root, asked.approval.id)}/events`
   const abort = new AbortController()
   const open = await fetch(events, { signal: abort.signal })
   expect(open.status).toBe(200)
@@ -104,10 +106,10 @@ test('a quota that is not a whole number or exceeds the maximum is refused', asy
     { calls_per_day: 1e12 },
     { other: 1 },
   ])
-    expect(refusal(await governor('putQuota', { params: { tenant: 'quota-bounds' }, body }))).toBe(
+    expect(refusalOf(await governor('putQuota', { params: { tenant: 'quota-bounds' }, body }))).toBe(
       '400 invalid_request',
     )
-  const { quota } = granted(
+  const { quota } = unwrap(
     await governor('putQuota', { params: { tenant: 'quota-bounds' }, body: { workers: 0 } }),
   )
   expect(quota).toEqual({ calls_per_day: 1_000_000, files_bytes: 4 * 2 ** 30, workers: 0, streams: 512 })
@@ -139,10 +141,10 @@ test('D18 a restart of the edge counts no call that was not proposed, and forget
   afterAll(() => stack.stop())
   const of = installation(stack.dev)
   const counted = async (tenant: string) =>
-    granted(await of('readTenant', { params: { tenant } })).use?.calls_today
+    unwrap(await of('readTenant', { params: { tenant } })).use?.calls_today
   const proposer = async (tenant: string, calls_per_day: number) => {
-    const desk = await newTenant(stack.dev, tenant, { calls_per_day })
-    const [agent, tool] = [await desk.agent(), await desk.tool()]
+    const fixtures = await newTenant(stack.dev, tenant, { calls_per_day })
+    const [agent, tool] = [await fixtures.agent(), await fixtures.tool()]
     return () => agent.client('proposeCallInNewRun', { body: { tool, args: {} } })
   }
   const [few, seldom, busy] = [
@@ -150,10 +152,10 @@ test('D18 a restart of the edge counts no call that was not proposed, and forget
     await proposer('seldom', 1_000_000),
     await proposer('busy', 1_000_000),
   ]
-  granted(await few())
-  granted(await few())
-  granted(await seldom())
-  for (const one of await Promise.all(Array.from({ length: 30 }, () => busy()))) granted(one)
+  unwrap(await few())
+  unwrap(await few())
+  unwrap(await seldom())
+  for (const one of await Promise.all(Array.from({ length: 30 }, () => busy()))) unwrap(one)
   // Simultaneous calls are counted in advance until at most a second after the last one.
   await vi.waitFor(() => expect(countedIn(stack.state.dir, 'busy')).toBe(30), {
     timeout: 10_000,
@@ -162,9 +164,9 @@ test('D18 a restart of the edge counts no call that was not proposed, and forget
   await stack.edge.stop()
   expect((await stack.edge.start()).ok).toBe(true)
   expect([await counted('few'), await counted('seldom'), await counted('busy')]).toEqual([2, 1, 30])
-  for (let more = 0; more < 3; more++) granted(await few())
-  expect(refusal(await few())).toBe('403 calls_quota_exceeded')
+  for (let more = 0; more < 3; more++) unwrap(await few())
+  expect(refusalOf(await few())).toBe('403 calls_quota_exceeded')
   await stack.edge.stop()
   expect((await stack.edge.start()).ok).toBe(true)
-  expect(refusal(await few())).toBe('403 calls_quota_exceeded')
+  expect(refusalOf(await few())).toBe('403 calls_quota_exceeded')
 })

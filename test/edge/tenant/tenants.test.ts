@@ -8,44 +8,44 @@ import { verifyCheckpoint } from '../../../shared/evidence/checkpoint.ts'
 import { verifyChain } from '../../../shared/evidence/journal.ts'
 import { mintInstallationKey, mintKey } from '../../../shared/ids.ts'
 import { bearer, client } from '../../../shared/routes/client.ts'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { objectId } from '../../support/stack/object-file.ts'
 import { sharedStack, sharedState } from '../../support/stack/stack.ts'
 import { installation, newTenant } from '../../support/tenants.ts'
-import { eventually } from '../../support/worker/lone-worker.ts'
 
 const dev = sharedStack()
 const governor = installation(dev)
-const desk = new Desk('tenants', dev)
+const fixtures = new Fixtures('tenants', dev)
 const REFUSED = '401 unauthenticated'
 
 test('D18 the first operator of a new tenant can administer it, and its agents’ calls are decided and logged separately', async () => {
   const acme = await newTenant(dev, 'tenants-acme')
   const [agent, tool] = [await acme.agent(), await acme.tool()]
-  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  const call = unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
   expect(call.state).toBe('granted')
-  granted(await agent.client('cancelCall', { params: { run: call.run, call: call.id } }))
+  unwrap(await agent.client('cancelCall', { params: { run: call.run, call: call.id } }))
   const ended = await eventually(
     'the call is in the tenant’s log',
-    async () => granted(await acme.root('listCalls', { query: {} })).items[0],
+    async () => unwrap(await acme.root('listCalls', { query: {} })).items[0],
   )
   expect([ended.call, ended.agent]).toEqual([call.id, agent.name])
-  const head = granted(await client(dev.url)('logCheckpoint', { query: { tenant: 'tenants-acme' } }))
+  const head = unwrap(await client(dev.url)('logCheckpoint', { query: { tenant: 'tenants-acme' } }))
   expect([head.size, head.origin.endsWith('/tenants-acme')]).toEqual([1, true])
-  expect(granted(await acme.root('listOperators', {})).items.map(({ name, roles }) => [name, roles])).toEqual(
-    [['root', ['admin']]],
-  )
+  expect(unwrap(await acme.root('listOperators', {})).items.map(({ name, roles }) => [name, roles])).toEqual([
+    ['root', ['admin']],
+  ])
 })
 
 test('the first operator may have another name, and only the first answer holds its key', async () => {
-  const made = granted(await governor('createTenant', { body: { name: 'tenants-named', operator: 'alice' } }))
+  const made = unwrap(await governor('createTenant', { body: { name: 'tenants-named', operator: 'alice' } }))
   expect(made).toMatchObject({ name: 'tenants-named', state: 'active', operator: 'alice' })
   expect(made.key).toMatch(/^cs_operator_tenants-named_/)
-  granted(await client(dev.url, bearer(made.key))('listAgents', {}))
+  unwrap(await client(dev.url, bearer(made.key))('listAgents', {}))
   const responses = JSON.stringify([
-    granted(await governor('listTenants', { query: {} })),
-    granted(await governor('readTenant', { params: { tenant: 'tenants-named' } })),
-    granted(await governor('readInstallationJournal', { query: {} })),
+    unwrap(await governor('listTenants', { query: {} })),
+    unwrap(await governor('readTenant', { params: { tenant: 'tenants-named' } })),
+    unwrap(await governor('readInstallationJournal', { query: {} })),
   ])
   expect(responses).not.toContain(made.key.split('_').at(-1))
 })
@@ -58,20 +58,20 @@ test('D18 the first key is shown even if the tenant’s object can’t be reache
     `${objectId('countersign-tenant', name)}.sqlite`,
   )
   mkdirSync(file) // the object can't open a folder as its database file
-  const made = granted(await governor('createTenant', { body: { name } }))
+  const made = unwrap(await governor('createTenant', { body: { name } }))
   const operator = client(dev.url, bearer(made.key))
   expect((await operator('listAgents', {})).ok).toBe(false)
   rmdirSync(file)
   await eventually('the key works', async () => (await operator('listAgents', {})).ok, 30_000)
-  expect(refusal(await governor('createTenant', { body: { name } }))).toBe('409 conflict')
+  expect(refusalOf(await governor('createTenant', { body: { name } }))).toBe('409 conflict')
 })
 
 test('a tenant’s name has to be new, well formed, and not the name of the installation’s log', async () => {
   await newTenant(dev, 'tenants-once')
-  expect(refusal(await governor('createTenant', { body: { name: 'tenants-once' } }))).toBe('409 conflict')
-  expect(refusal(await governor('createTenant', { body: { name: 'default' } }))).toBe('409 conflict')
+  expect(refusalOf(await governor('createTenant', { body: { name: 'tenants-once' } }))).toBe('409 conflict')
+  expect(refusalOf(await governor('createTenant', { body: { name: 'default' } }))).toBe('409 conflict')
   for (const name of ['installation', 'Upper', '1st', 'a_b', 'a.b', 'a/b', '', 'x'.repeat(33)])
-    expect([name, refusal(await governor('createTenant', { body: { name } }))]).toEqual([
+    expect([name, refusalOf(await governor('createTenant', { body: { name } }))]).toEqual([
       name,
       '400 invalid_request',
     ])
@@ -82,20 +82,20 @@ test('of two simultaneous requests that create the same tenant, one succeeds', a
     Array.from({ length: 8 }, () => governor('createTenant', { body: { name: 'tenants-race' } })),
   )
   expect(answers.filter(({ ok }) => ok)).toHaveLength(1)
-  expect(new Set(answers.filter(({ ok }) => !ok).map(refusal))).toEqual(new Set(['409 conflict']))
+  expect(new Set(answers.filter(({ ok }) => !ok).map(refusalOf))).toEqual(new Set(['409 conflict']))
 })
 
 test('K03 the installation key gives no access to a tenant, no tenant’s key manages tenants, and all wrong keys get the same refusal', async () => {
-  expect(refusal(await governor('listTools', {}))).toBe(REFUSED)
-  expect(refusal(await governor('listOperators', {}))).toBe(REFUSED)
-  expect(refusal(await governor('putOperator', { params: { name: 'me' }, body: { roles: ['admin'] } }))).toBe(
-    REFUSED,
-  )
-  const admin = await desk.operator(['admin'])
+  expect(refusalOf(await governor('listTools', {}))).toBe(REFUSED)
+  expect(refusalOf(await governor('listOperators', {}))).toBe(REFUSED)
+  expect(
+    refusalOf(await governor('putOperator', { params: { name: 'me' }, body: { roles: ['admin'] } })),
+  ).toBe(REFUSED)
+  const admin = await fixtures.operator(['admin'])
   const key = dev.installation_key
   const wrong = [
     admin.key,
-    desk.rootKey,
+    fixtures.rootKey,
     mintInstallationKey(Date.now()),
     `${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`,
     key.toLowerCase(),
@@ -103,11 +103,11 @@ test('K03 the installation key gives no access to a tenant, no tenant’s key ma
   ]
   for (const one of wrong) {
     const asked = client(dev.url, bearer(one))
-    expect(refusal(await asked('listTenants', { query: {} }))).toBe(REFUSED)
-    expect(refusal(await asked('createTenant', { body: { name: 'tenants-forged' } }))).toBe(REFUSED)
-    expect(refusal(await asked('suspendTenant', { params: { tenant: 'default' }, body: {} }))).toBe(REFUSED)
+    expect(refusalOf(await asked('listTenants', { query: {} }))).toBe(REFUSED)
+    expect(refusalOf(await asked('createTenant', { body: { name: 'tenants-forged' } }))).toBe(REFUSED)
+    expect(refusalOf(await asked('suspendTenant', { params: { tenant: 'default' }, body: {} }))).toBe(REFUSED)
   }
-  expect(refusal(await governor('readTenant', { params: { tenant: 'tenants-forged' } }))).toBe(
+  expect(refusalOf(await governor('readTenant', { params: { tenant: 'tenants-forged' } }))).toBe(
     '404 not_found',
   )
 })
@@ -121,8 +121,8 @@ test('set-up stores the installation key so that only its owner can read it, and
 
 test('J01 changes of tenants form a hash chain, and each entry becomes a leaf of the installation’s signed log', async () => {
   await newTenant(dev, 'tenants-journal')
-  granted(await governor('putQuota', { params: { tenant: 'tenants-journal' }, body: { workers: 3 } }))
-  const items = granted(await governor('readInstallationJournal', { query: {} })).items
+  unwrap(await governor('putQuota', { params: { tenant: 'tenants-journal' }, body: { workers: 3 } }))
+  const items = unwrap(await governor('readInstallationJournal', { query: {} })).items
   expect(verifyChain(items).ok).toBe(true)
   const ours = items
     .filter(({ body }) => body['tenant'] === 'tenants-journal')
@@ -133,10 +133,10 @@ test('J01 changes of tenants form a hash chain, and each entry becomes a leaf of
   ])
   const log = client(dev.url)
   const head = await eventually('the log has all entries', async () => {
-    const checkpoint = granted(await log('logCheckpoint', { query: { tenant: 'installation' } }))
+    const checkpoint = unwrap(await log('logCheckpoint', { query: { tenant: 'installation' } }))
     return checkpoint.size >= items.length ? checkpoint : undefined
   })
-  const leaves = granted(await log('logEntries', { query: { tenant: 'installation', from: 0 } })).items
+  const leaves = unwrap(await log('logEntries', { query: { tenant: 'installation', from: 0 } })).items
   expect(leaves.slice(0, items.length)).toEqual(items.map(({ hash }) => hash))
   const edge = dev.keys.keys.find(({ role }) => role === 'edge')
   expect(head.origin).toMatch(/\/installation$/)
@@ -149,7 +149,7 @@ test('J01 changes of tenants form a hash chain, and each entry becomes a leaf of
 test('tenants are listed page by page in the order of their names', async () => {
   await newTenant(dev, 'tenants-z1')
   await newTenant(dev, 'tenants-z2')
-  const { items } = granted(await governor('listTenants', { query: { after: 'tenants-z1' } }))
+  const { items } = unwrap(await governor('listTenants', { query: { after: 'tenants-z1' } }))
   expect(items[0]?.name).toBe('tenants-z2')
   expect(items.map(({ name }) => name)).toEqual(items.map(({ name }) => name).toSorted())
 })

@@ -3,10 +3,10 @@
 
 import { expect, test } from 'vitest'
 import { capabilitiesOf, isSensitive } from '../../../edge/tools/capabilities.ts'
-import { Desk, granted, toolSpec } from '../../support/fixtures.ts'
+import { Fixtures, toolSpec, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
-const desk = new Desk('capabilities', sharedStack())
+const fixtures = new Fixtures('capabilities', sharedStack())
 const HOSTS = { mode: 'strict' as const, hosts: ['example.com'] }
 
 test('what follows from the contract is a capability, listed once', () => {
@@ -26,28 +26,31 @@ test('what follows from the contract is a capability, listed once', () => {
 })
 
 test('a tool with secrets and hosts is sensitive whatever it declares; policies see its secrets, humans its risk', async () => {
-  const agent = await desk.agent()
-  const tool = await desk.tool({ secrets: ['db'], egress: HOSTS, capabilities: [] })
-  granted(
-    await desk.root('putSecret', { params: { name: 'db' }, body: { value: 'correct horse', tools: [tool] } }),
+  const agent = await fixtures.agent()
+  const tool = await fixtures.tool({ secrets: ['db'], egress: HOSTS, capabilities: [] })
+  unwrap(
+    await fixtures.root('putSecret', {
+      params: { name: 'db' },
+      body: { value: 'correct horse', tools: [tool] },
+    }),
   )
-  const call = await desk.asked(agent.client, tool)
+  const call = await fixtures.proposeForApproval(agent.client, tool)
   expect(call.decision.policies).toContain('sensitive-needs-approval')
-  expect(granted(await desk.root('readApproval', { params: { id: call.approval.id } })).prompt.risk).toBe(
+  expect(unwrap(await fixtures.root('readApproval', { params: { id: call.approval.id } })).prompt.risk).toBe(
     'critical',
   )
-  const listed = granted(await agent.client('listTools', {})).items.find(({ name }) => name === tool)
+  const listed = unwrap(await agent.client('listTools', {})).items.find(({ name }) => name === tool)
   expect(listed).toMatchObject({ sensitive: true, capabilities: ['secrets_read', 'network'] })
   const on = `principal, action == Action::"tool.execute/${tool}", resource`
   const texts = {
     db: `@id("no-db") forbid (${on}) when { context.plan.secrets.contains("db") && context.capabilities.contains("network") };`,
   }
-  const { decision } = await desk.withPolicies(texts, async () =>
-    granted(await desk.root('decide', { body: { agent: agent.name, tool, args: {} } })),
+  const { decision } = await fixtures.withPolicies(texts, async () =>
+    unwrap(await fixtures.root('decide', { body: { agent: agent.name, tool, args: {} } })),
   )
   expect(decision).toMatchObject({ effect: 'deny', policies: ['no-db'] })
   expect(decision.explanation?.changes).toMatchObject([
     [{ words: 'plan.secrets without `db`', by: 'operator' }, { by: 'human' }],
   ])
-  granted(await desk.root('cancelRun', { params: { run: call.run } }))
+  unwrap(await fixtures.root('cancelRun', { params: { run: call.run } }))
 })

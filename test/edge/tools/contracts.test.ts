@@ -3,23 +3,24 @@
 
 import { expect, test } from 'vitest'
 import { digestOf } from '../../../shared/bytes/json.ts'
-import { Desk, granted, refusal, toolSpec } from '../../support/fixtures.ts'
+import { Fixtures, refusalOf, toolSpec, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 import { processPlan } from '../../support/worker/process-plan.ts'
 
-const desk = new Desk('tools', sharedStack())
-const agent = await desk.agent()
-const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const fixtures = new Fixtures('tools', sharedStack())
+const agent = await fixtures.agent()
+const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
 
 const put = async (name: string, change: Parameters<typeof toolSpec>[0] = {}) =>
-  granted(await desk.root('putTool', { params: { name }, body: toolSpec(change) }))
-const approve = (id: string) => desk.root('answerApproval', { params: { id }, body: { decision: 'approve' } })
+  unwrap(await fixtures.root('putTool', { params: { name }, body: toolSpec(change) }))
+const approve = (id: string) =>
+  fixtures.root('answerApproval', { params: { id }, body: { decision: 'approve' } })
 const stateOf = async ({ run, id }: { run: string; id: string }) =>
-  granted(await agent.client('readCall', { params: { run, call: id } })).state
+  unwrap(await agent.client('readCall', { params: { run, call: id } })).state
 
 test('putting an equal contract keeps the version of a tool, and any change makes a new one', async () => {
-  const name = desk.name()
+  const name = fixtures.name()
   const first = await put(name)
   expect(first).toMatchObject({ name, version: 1 })
   expect(await put(name)).toEqual(first)
@@ -45,15 +46,15 @@ test('putting an equal contract keeps the version of a tool, and any change make
 })
 
 test('another order of members in a contract makes no new version', async () => {
-  const name = desk.name()
+  const name = fixtures.name()
   const spec = toolSpec()
   const reversed = Object.fromEntries(Object.entries(spec).reverse()) as typeof spec // the same members in another order
-  granted(await desk.root('putTool', { params: { name }, body: spec }))
-  expect(granted(await desk.root('putTool', { params: { name }, body: reversed })).version).toBe(1)
+  unwrap(await fixtures.root('putTool', { params: { name }, body: spec }))
+  expect(unwrap(await fixtures.root('putTool', { params: { name }, body: reversed })).version).toBe(1)
 })
 
 test('concurrent puts of a tool never give two versions the same number', async () => {
-  const name = desk.name()
+  const name = fixtures.name()
   const puts = await Promise.all(
     Array.from({ length: 10 }, (_, i) => put(name, { description: `number ${i}` })),
   )
@@ -64,12 +65,12 @@ test('concurrent puts of a tool never give two versions the same number', async 
 })
 
 test('P08 G08 an approval asked for under one version does not run under the next', async () => {
-  const name = await desk.tool({ capabilities: ['network'], executor: { argv: ['echo', 'as approved'] } })
-  const call = await desk.asked(agent.client, name)
+  const name = await fixtures.tool({ capabilities: ['network'], executor: { argv: ['echo', 'as approved'] } })
+  const call = await fixtures.proposeForApproval(agent.client, name)
   await put(name, { capabilities: ['network'], executor: { argv: ['echo', 'something else'] } })
-  expect(granted(await approve(call.approval.id)).status).toBe('denied')
+  expect(unwrap(await approve(call.approval.id)).status).toBe('denied')
   expect(await stateOf(call)).toBe('denied')
-  const read = granted(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
+  const read = unwrap(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
   expect([read.decision.reason, processPlan(read.plan).executor.argv]).toEqual([
     'the tool has changed since the call was proposed',
     ['echo', 'as approved'],
@@ -77,68 +78,76 @@ test('P08 G08 an approval asked for under one version does not run under the nex
 })
 
 test('P08 an approval asked for a tool that was withdrawn is refused', async () => {
-  const name = await desk.tool({ capabilities: ['network'] })
-  const call = await desk.asked(agent.client, name)
-  granted(await desk.root('deleteTool', { params: { name } }))
-  expect(granted(await approve(call.approval.id)).status).toBe('denied')
+  const name = await fixtures.tool({ capabilities: ['network'] })
+  const call = await fixtures.proposeForApproval(agent.client, name)
+  unwrap(await fixtures.root('deleteTool', { params: { name } }))
+  expect(unwrap(await approve(call.approval.id)).status).toBe('denied')
 })
 
 test('P08 G08 a tool that changed after the approval and before the claim is not handed out', async () => {
-  const name = await desk.tool({ capabilities: ['network'] })
-  const call = await desk.asked(agent.client, name)
-  granted(await approve(call.approval.id))
+  const name = await fixtures.tool({ capabilities: ['network'] })
+  const call = await fixtures.proposeForApproval(agent.client, name)
+  unwrap(await approve(call.approval.id))
   await put(name, { capabilities: ['network'], description: 'poisoned' })
-  expect(refusal(await peer.claim(call.id))).toBe('409 not_claimable')
+  expect(refusalOf(await peer.claim(call.id))).toBe('409 not_claimable')
   expect(await stateOf(call)).toBe('cancelled')
 })
 
 test('P08 a policy that has changed to deny refuses the approval and also the approved call', async () => {
-  const name = await desk.tool({ capabilities: ['network'] })
-  const [asked, approved] = [await desk.asked(agent.client, name), await desk.asked(agent.client, name)]
-  granted(await approve(approved.approval.id))
-  const denying = `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${name}", resource);`
-  await desk.withPolicies({ denying }, async () => {
-    expect(granted(await approve(asked.approval.id)).status).toBe('denied')
-    expect(refusal(await peer.claim(approved.id))).toBe('409 not_claimable')
+  const name = await fixtures.tool({ capabilities: ['network'] })
+  const [asked, approved] = [
+    await fixtures.proposeForApproval(agent.client, name),
+    await fixtures.proposeForApproval(agent.client, name),
+  ]
+  unwrap(await approve(approved.approval.id))
+  const denying = `@id("${fixtures.name()}") forbid (principal, action == Action::"tool.execute/${name}", resource);`
+  await fixtures.withPolicies({ denying }, async () => {
+    expect(unwrap(await approve(asked.approval.id)).status).toBe('denied')
+    expect(refusalOf(await peer.claim(approved.id))).toBe('409 not_claimable')
   })
   expect([await stateOf(asked), await stateOf(approved)]).toEqual(['denied', 'cancelled'])
 })
 
 test('P08 no pending call runs for an agent that was revoked or may no longer call the tool', async () => {
-  const name = await desk.tool({ capabilities: ['network'] })
-  const [gone, narrowed] = [await desk.agent(), await desk.agent()]
-  const [first, second] = [await desk.asked(gone.client, name), await desk.asked(narrowed.client, name)]
-  granted(await desk.root('deleteAgent', { params: { name: gone.name } }))
-  granted(
-    await desk.root('putAgent', { params: { name: narrowed.name }, body: { tools: [], pool: desk.pool } }),
+  const name = await fixtures.tool({ capabilities: ['network'] })
+  const [gone, narrowed] = [await fixtures.agent(), await fixtures.agent()]
+  const [first, second] = [
+    await fixtures.proposeForApproval(gone.client, name),
+    await fixtures.proposeForApproval(narrowed.client, name),
+  ]
+  unwrap(await fixtures.root('deleteAgent', { params: { name: gone.name } }))
+  unwrap(
+    await fixtures.root('putAgent', {
+      params: { name: narrowed.name },
+      body: { tools: [], pool: fixtures.pool },
+    }),
   )
-  for (const { approval } of [first, second])
-    expect(granted(await approve(approval.id)).status).toBe('denied')
+  for (const { approval } of [first, second]) expect(unwrap(await approve(approval.id)).status).toBe('denied')
 })
 
 test('P08 other arguments make another call that needs its own approval', async () => {
-  const name = await desk.tool({ capabilities: ['network'], executor: { argv: ['echo', '{text}'] } })
+  const name = await fixtures.tool({ capabilities: ['network'], executor: { argv: ['echo', '{text}'] } })
   const [one, two] = [
-    await desk.asked(agent.client, name, { text: 'a' }),
-    await desk.asked(agent.client, name, { text: 'b' }),
+    await fixtures.proposeForApproval(agent.client, name, { text: 'a' }),
+    await fixtures.proposeForApproval(agent.client, name, { text: 'b' }),
   ]
   expect(one.digest).not.toBe(two.digest)
-  granted(await approve(one.approval.id))
+  unwrap(await approve(one.approval.id))
   expect([await stateOf(one), await stateOf(two)]).toEqual(['granted', 'awaiting_approval'])
-  const claim = granted(await peer.claim(one.id))
+  const claim = unwrap(await peer.claim(one.id))
   expect([claim.plan.executor.argv, claim.args, claim.facts_digest]).toEqual([
     ['echo', 'a'],
     { text: 'a' },
     one.digest,
   ])
-  expect(refusal(await peer.claim(two.id))).toBe('409 not_claimable')
+  expect(refusalOf(await peer.claim(two.id))).toBe('409 not_claimable')
 })
 
 test('the digest of a call covers tenant, run, call, tool, arguments and plan', async () => {
-  const name = desk.name()
+  const name = fixtures.name()
   const tool = await put(name)
   const args = { text: 'a', n: [1, { b: null }] }
-  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool: name, args } }))
+  const call = unwrap(await agent.client('proposeCallInNewRun', { body: { tool: name, args } }))
   const seen = {
     tenant: 'default',
     run: call.run,
@@ -151,15 +160,15 @@ test('the digest of a call covers tenant, run, call, tool, arguments and plan', 
 })
 
 test('a withdrawn tool is unknown to agents, and put again it continues its version numbers', async () => {
-  const name = desk.name()
+  const name = fixtures.name()
   await put(name)
-  granted(await desk.root('deleteTool', { params: { name } }))
-  expect(refusal(await desk.root('deleteTool', { params: { name } }))).toBe('404 not_found')
-  expect(refusal(await desk.root('readTool', { params: { name } }))).toBe('404 not_found')
-  expect(refusal(await agent.client('proposeCallInNewRun', { body: { tool: name, args: {} } }))).toBe(
+  unwrap(await fixtures.root('deleteTool', { params: { name } }))
+  expect(refusalOf(await fixtures.root('deleteTool', { params: { name } }))).toBe('404 not_found')
+  expect(refusalOf(await fixtures.root('readTool', { params: { name } }))).toBe('404 not_found')
+  expect(refusalOf(await agent.client('proposeCallInNewRun', { body: { tool: name, args: {} } }))).toBe(
     '404 not_found',
   )
-  expect(refusal(await agent.client('decide', { body: { tool: name, args: {} } }))).toBe('404 not_found')
+  expect(refusalOf(await agent.client('decide', { body: { tool: name, args: {} } }))).toBe('404 not_found')
   expect((await put(name)).version).toBe(2)
 })
 
@@ -200,7 +209,7 @@ test.each([
   ['a host pattern for everything', { egress: { mode: 'strict' as const, hosts: ['*'] } }, 'invalid_request'],
   ['an unknown tier', { executor: { tiers: ['A' as 'B'] } }, 'invalid_request'],
 ])('G06 S47 an invalid contract is not registered: %s', async (_name, change, code) => {
-  const answer = await desk.root('putTool', { params: { name: desk.name() }, body: toolSpec(change) })
+  const answer = await fixtures.root('putTool', { params: { name: fixtures.name() }, body: toolSpec(change) })
   expect(answer).toMatchObject({ ok: false, error: { code } })
 })
 
@@ -219,9 +228,9 @@ test('G07 a tool’s name with anything but plain characters is refused', async 
     '.a',
     'a\n',
   ]) {
-    const answer = await fetch(new URL(`/v1/tools/${encodeURIComponent(name)}`, desk.url), {
+    const answer = await fetch(new URL(`/v1/tools/${encodeURIComponent(name)}`, fixtures.url), {
       method: 'PUT',
-      headers: { authorization: `Bearer ${desk.rootKey}`, 'content-type': 'application/json' },
+      headers: { authorization: `Bearer ${fixtures.rootKey}`, 'content-type': 'application/json' },
       body: JSON.stringify(toolSpec()),
     })
     expect([name, answer.status === 404 || answer.status === 405]).toEqual([name, true])

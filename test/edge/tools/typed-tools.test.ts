@@ -3,11 +3,11 @@
 
 import { expect, test } from 'vitest'
 import { readTexts } from '../../../edge/policy/text-limits.ts'
-import { Desk, granted, refusal, toolSpec } from '../../support/fixtures.ts'
+import { Fixtures, refusalOf, toolSpec, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
-const desk = new Desk('typed', sharedStack())
-const agent = await desk.agent()
+const fixtures = new Fixtures('typed', sharedStack())
+const agent = await fixtures.agent()
 const schema = (properties: Record<string, unknown>) => ({
   type: 'object',
   properties,
@@ -15,38 +15,36 @@ const schema = (properties: Record<string, unknown>) => ({
   additionalProperties: false,
 })
 const put = (name: string, properties: Record<string, unknown>) =>
-  desk.root('putTool', { params: { name }, body: toolSpec({ input_schema: schema(properties) }) })
+  fixtures.root('putTool', { params: { name }, body: toolSpec({ input_schema: schema(properties) }) })
 const rule = (name: string) =>
-  `@id("${desk.name()}") forbid (principal, action == Action::"tool.execute/${name}", resource) when { context.args.amount > 100 };`
+  `@id("${fixtures.name()}") forbid (principal, action == Action::"tool.execute/${name}", resource) when { context.args.amount > 100 };`
 
 test('responses about a tool say which of its arguments policies see, and why not the others', async () => {
-  const name = desk.name()
-  const made = granted(
-    await put(name, { amount: { type: 'integer' }, when: { type: ['string', 'integer'] } }),
-  )
+  const name = fixtures.name()
+  const made = unwrap(await put(name, { amount: { type: 'integer' }, when: { type: ['string', 'integer'] } }))
   expect(made.policy).toEqual({
     args: '{ amount: Long }',
     unseen: [{ at: '/when', reason: 'it may be string or integer' }],
   })
-  expect(granted(await desk.root('readTool', { params: { name } }))).toEqual(made)
+  expect(unwrap(await fixtures.root('readTool', { params: { name } }))).toEqual(made)
 })
 
 test('a number that policy can’t hold exactly is refused with the name of its argument', async () => {
-  const name = desk.name()
-  granted(await put(name, { price: { type: 'number' } }))
+  const name = fixtures.name()
+  unwrap(await put(name, { price: { type: 'number' } }))
   const refused = await agent.client('decide', { body: { tool: name, args: { price: 0.00001 } } })
-  expect(refusal(refused)).toBe('422 invalid_arguments')
+  expect(refusalOf(refused)).toBe('422 invalid_arguments')
   expect(refused.ok || refused.error.errors?.[0]?.at).toBe('/price')
 })
 
 test('a policy set that does not fit the tools is refused with file, line, column and hint, and the present set stays', async () => {
-  const name = desk.name()
-  granted(await put(name, { amount: { type: 'integer' } }))
-  const { policies, version } = granted(await desk.root('readPolicies', {}))
-  const refused = await desk.root('putPolicies', {
+  const name = fixtures.name()
+  unwrap(await put(name, { amount: { type: 'integer' } }))
+  const { policies, version } = unwrap(await fixtures.root('readPolicies', {}))
+  const refused = await fixtures.root('putPolicies', {
     body: { policies: { ...policies, mine: `\n${rule(name).replace('.amount', '.amont')}` } },
   })
-  expect(refusal(refused)).toBe('422 invalid_policy')
+  expect(refusalOf(refused)).toBe('422 invalid_policy')
   expect(refused.ok || refused.error.errors).toEqual([
     {
       at: expect.stringMatching(/^mine:2:\d+$/),
@@ -54,49 +52,47 @@ test('a policy set that does not fit the tools is refused with file, line, colum
       hint: 'did you mean `amount`?',
     },
   ])
-  expect(granted(await desk.root('readPolicies', {})).version).toBe(version)
+  expect(unwrap(await fixtures.root('readPolicies', {})).version).toBe(version)
 })
 
 test('a tool change that breaks a rule in force is refused until no rule depends on it', async () => {
-  const name = desk.name()
-  granted(await put(name, { amount: { type: 'integer' } }))
-  await desk.withPolicies({ mine: rule(name) }, async () => {
+  const name = fixtures.name()
+  unwrap(await put(name, { amount: { type: 'integer' } }))
+  await fixtures.withPolicies({ mine: rule(name) }, async () => {
     const refused = [
       await put(name, { amount: { type: 'string' } }),
-      await desk.root('deleteTool', { params: { name } }),
+      await fixtures.root('deleteTool', { params: { name } }),
     ]
-    expect(refused.map((answer) => refusal<unknown>(answer))).toEqual(
+    expect(refused.map((answer) => refusalOf<unknown>(answer))).toEqual(
       Array(2).fill('409 tool_breaks_policies'),
     )
     for (const answer of refused) expect(answer.ok || answer.error.errors?.[0]?.at).toMatch(/^mine:1:\d+$/)
-    expect(granted(await desk.root('readTool', { params: { name } })).version).toBe(1)
-    expect(granted(await put(name, { amount: { type: 'integer' }, memo: { type: 'string' } })).version).toBe(
-      2,
-    )
+    expect(unwrap(await fixtures.root('readTool', { params: { name } })).version).toBe(1)
+    expect(unwrap(await put(name, { amount: { type: 'integer' }, memo: { type: 'string' } })).version).toBe(2)
   })
-  granted(await put(name, { amount: { type: 'string' } }))
-  granted(await desk.root('deleteTool', { params: { name } }))
+  unwrap(await put(name, { amount: { type: 'string' } }))
+  unwrap(await fixtures.root('deleteTool', { params: { name } }))
 })
 
 test('a tool can’t leave a group or drop `spends` while a rule in force depends on it', async () => {
-  const [name, group] = [desk.name(), desk.name()]
+  const [name, group] = [fixtures.name(), fixtures.name()]
   const schema = {
     type: 'object',
     properties: { amount: { type: 'integer', minimum: 0 } },
     required: ['amount'],
   }
   const again = (change: Parameters<typeof toolSpec>[0]) =>
-    desk.root('putTool', { params: { name }, body: toolSpec({ input_schema: schema, ...change }) })
-  granted(await again({ groups: [group], spends: { arg: 'amount' } }))
-  const agent = await desk.agent()
+    fixtures.root('putTool', { params: { name }, body: toolSpec({ input_schema: schema, ...change }) })
+  unwrap(await again({ groups: [group], spends: { arg: 'amount' } }))
+  const agent = await fixtures.agent()
   const effect = async () =>
-    granted(await agent.client('decide', { body: { tool: name, args: { amount: 1 } } })).decision.effect
+    unwrap(await agent.client('decide', { body: { tool: name, args: { amount: 1 } } })).decision.effect
   const over = `@id("over") forbid (principal, action in Action::"tool.execute", resource in ToolGroup::"${group}") unless { context.approval.granted };`
   const cap = `@id("cap") forbid (principal, action == Action::"tool.execute/${name}", resource) when { context.budget.run.tool.spent > 500 };`
-  await desk.withPolicies({ over, cap }, async () => {
+  await fixtures.withPolicies({ over, cap }, async () => {
     expect(await effect()).toBe('ask')
     const refused = [await again({ spends: { arg: 'amount' } }), await again({ groups: [group] })]
-    expect(refused.map((answer) => refusal<unknown>(answer))).toEqual(
+    expect(refused.map((answer) => refusalOf<unknown>(answer))).toEqual(
       Array(2).fill('409 tool_breaks_policies'),
     )
     expect(
@@ -109,41 +105,41 @@ test('a tool can’t leave a group or drop `spends` while a rule in force depend
     ])
     expect(await effect()).toBe('ask')
   })
-  granted(await again({}))
+  unwrap(await again({}))
 })
 
 test('of a policy set and a tool change that conflict, the later one is refused', async () => {
   for (let round = 0; round < 5; round++) {
-    const name = desk.name()
-    granted(await put(name, { amount: { type: 'integer' } }))
-    const { policies } = granted(await desk.root('readPolicies', {}))
+    const name = fixtures.name()
+    unwrap(await put(name, { amount: { type: 'integer' } }))
+    const { policies } = unwrap(await fixtures.root('readPolicies', {}))
     const answers = await Promise.all([
-      desk.root('putPolicies', { body: { policies: { ...policies, mine: rule(name) } } }),
+      fixtures.root('putPolicies', { body: { policies: { ...policies, mine: rule(name) } } }),
       put(name, { amount: { type: 'string' } }),
     ])
-    granted(await desk.root('putPolicies', { body: { policies } }))
+    unwrap(await fixtures.root('putPolicies', { body: { policies } }))
     expect(answers.filter(({ ok }) => ok)).toHaveLength(1)
   }
 })
 
 test('activating an older policy set checks it against the present tools', async () => {
-  const name = desk.name()
-  granted(await put(name, { amount: { type: 'integer' } }))
-  const { policies } = granted(await desk.root('readPolicies', {}))
-  const { version } = granted(
-    await desk.root('putPolicies', {
+  const name = fixtures.name()
+  unwrap(await put(name, { amount: { type: 'integer' } }))
+  const { policies } = unwrap(await fixtures.root('readPolicies', {}))
+  const { version } = unwrap(
+    await fixtures.root('putPolicies', {
       body: { policies: { ...policies, mine: rule(name) }, activate: false },
     }),
   )
-  granted(await put(name, { amount: { type: 'string' } }))
-  expect(refusal(await desk.root('activatePolicyVersion', { params: { version: `${version}` } }))).toBe(
+  unwrap(await put(name, { amount: { type: 'string' } }))
+  expect(refusalOf(await fixtures.root('activatePolicyVersion', { params: { version: `${version}` } }))).toBe(
     '422 invalid_policy',
   )
 })
 
 test('the edge parses, checks, stores and evaluates the deepest accepted policies without crashing', async () => {
-  const name = desk.name()
-  granted(await put(name, { amount: { type: 'integer' } }))
+  const name = fixtures.name()
+  unwrap(await put(name, { amount: { type: 'integer' } }))
   const shapes: ((n: number) => string)[] = [
     (n) => `${'('.repeat(n)}true${')'.repeat(n)}`,
     (n) => `${'(true == '.repeat(n)}true${')'.repeat(n)}`,
@@ -160,8 +156,8 @@ test('the edge parses, checks, stores and evaluates the deepest accepted policie
     expect(deepest).toBeGreaterThan(10)
     return text(deepest)
   })
-  await desk.withPolicies({ deep: texts.join('\n') }, async () => {
-    const { decision } = granted(await agent.client('decide', { body: { tool: name, args: { amount: 1 } } }))
+  await fixtures.withPolicies({ deep: texts.join('\n') }, async () => {
+    const { decision } = unwrap(await agent.client('decide', { body: { tool: name, args: { amount: 1 } } }))
     expect(decision.effect).toBe('deny')
     expect([...decision.policies].sort()).toEqual(shapes.map((_, shape) => `${name}-${shape}`))
   })

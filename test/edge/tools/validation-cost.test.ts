@@ -2,13 +2,13 @@
 // nor the worker's for long, never throws, and reports errors briefly.
 
 import { describe, expect, test } from 'vitest'
-import { endedAnyway, promised } from '../../../edge/skills/execution/output-check.ts'
+import { asInfraFailure, checkOutput } from '../../../edge/skills/execution/output-check.ts'
 import { argumentCheck } from '../../../edge/tools/argument-check.ts'
 import { checkSchema, type Schema } from '../../../edge/tools/schema-rules.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Outcome, SkillPlan } from '../../../shared/plan/plan.ts'
 import { schemaCheck } from '../../../shared/schema/validate.ts'
-import { effortOf } from '../../../shared/schema/validation-cost.ts'
+import { validationCost } from '../../../shared/schema/validation-cost.ts'
 
 const over = (a: unknown, $defs: Schema = {}): Schema => ({ type: 'object', properties: { a }, $defs })
 const times = <T>(length: number, one: (index: number) => T): T[] =>
@@ -77,7 +77,7 @@ describe.each(Object.entries(BOMBS))('G06 validation bomb: %s', (_name, [schema,
       },
     })
     const plan = { executor: { output: schema } } as unknown as SkillPlan // only this part is read
-    expect(promised({ kind: 'returned' }, plan, Buffer.from(JSON.stringify({ a })))).toMatchObject({
+    expect(checkOutput({ kind: 'returned' }, plan, Buffer.from(JSON.stringify({ a })))).toMatchObject({
       kind: 'invalid_output',
     })
     expect(performance.now() - begun).toBeLessThan(5_000)
@@ -126,7 +126,7 @@ test('a small invalid value gets all its errors, each a short text', () => {
 })
 
 test('every keyword of the library that compares values is counted', () => {
-  const effort = (schema: Schema, value: unknown): number => effortOf(schema, 1e9)(value)
+  const effort = (schema: Schema, value: unknown): number => validationCost(schema, 1e9)(value)
   const least = effort({}, { a: [1] })
   const many = times(1_000, (index) => `n${index}`)
   for (const [schema, value] of [
@@ -170,9 +170,9 @@ test('G06 a schema with too many comparisons is not registered', () => {
 
 test('an internal error in validation still ends the call', async () => {
   const failed = (outcome: Outcome) => outcome
-  expect(await endedAnyway(Promise.resolve<Outcome>({ kind: 'returned' }), failed)).toEqual({
+  expect(await asInfraFailure(Promise.resolve<Outcome>({ kind: 'returned' }), failed)).toEqual({
     kind: 'returned',
   })
-  const broken = endedAnyway(Promise.reject(new Error('what nobody thought of')), failed)
+  const broken = asInfraFailure(Promise.reject(new Error('what nobody thought of')), failed)
   expect(await broken).toEqual({ kind: 'infra', detail: 'the edge failed: Error: what nobody thought of' })
 })

@@ -3,20 +3,25 @@
 
 import { expect, test } from 'vitest'
 import { contentDigest, signRequest } from '../../../shared/evidence/http-signature.ts'
-import { type Means, readProof, sealProof, type WorkerProof } from '../../../shared/evidence/worker-proof.ts'
+import {
+  readProof,
+  sealProof,
+  type WorkerProof,
+  type WorkerResources,
+} from '../../../shared/evidence/worker-proof.ts'
 import { mintKey, newWorkerId } from '../../../shared/ids.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { client } from '../../../shared/routes/client.ts'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { newSigner, PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const desk = new Desk('worker-identity', sharedStack())
-const agent = await desk.agent()
-const tool = await desk.tool()
+const fixtures = new Fixtures('worker-identity', sharedStack())
+const agent = await fixtures.agent()
+const tool = await fixtures.tool()
 const [peer, other] = [
-  await PeerWorker.enrol(desk.url, desk.root, desk.pool),
-  await PeerWorker.enrol(desk.url, desk.root, desk.pool),
+  await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool),
+  await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool),
 ]
 
 const path = '/v1/worker/heartbeat'
@@ -28,7 +33,7 @@ const signed = (
   at = Date.now(),
 ) =>
   signRequest(
-    { method: 'POST', authority: new URL(desk.url).host, path, body, ...over },
+    { method: 'POST', authority: new URL(fixtures.url).host, path, body, ...over },
     { tenant: 'default', worker: as.id, key, epoch: peer.epoch },
     at,
   )
@@ -37,7 +42,7 @@ async function send(
   headers: Record<string, string>,
   change: { body?: Buffer; method?: string; path?: string } = {},
 ): Promise<string> {
-  const answer = await fetch(new URL(change.path ?? path, desk.url), {
+  const answer = await fetch(new URL(change.path ?? path, fixtures.url), {
     method: change.method ?? 'POST',
     headers: { 'content-type': 'application/json', ...headers },
     body: new Uint8Array(change.body ?? body),
@@ -54,7 +59,7 @@ test('a signed request is admitted, and without any of its signature headers it 
   }
   expect(await send({})).toBe('401 bad_signature')
   expect(await send({ authorization: `Bearer ${agent.key}` })).toBe('401 bad_signature')
-  expect(await send({ authorization: `Bearer ${desk.rootKey}` })).toBe('401 bad_signature')
+  expect(await send({ authorization: `Bearer ${fixtures.rootKey}` })).toBe('401 bad_signature')
 })
 
 test('K02 a captured request is refused each time it is sent again, while new ones are admitted', async () => {
@@ -160,7 +165,7 @@ test('K01 requests with another worker’s key, an unknown key or an unknown wor
   expect(await send(signed(peer, newSigner().key))).toBe('401 bad_signature')
   const nobody = newWorkerId(Date.now())
   const headers = signRequest(
-    { method: 'POST', authority: new URL(desk.url).host, path, body },
+    { method: 'POST', authority: new URL(fixtures.url).host, path, body },
     { tenant: 'default', worker: nobody, key: peer.signer.key },
     Date.now(),
   )
@@ -168,18 +173,20 @@ test('K01 requests with another worker’s key, an unknown key or an unknown wor
 })
 
 test('K01 a revoked worker is refused on its next request, and its public key stays published', async () => {
-  const leaving = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
-  granted(await leaving.client('heartbeat', { body: { tiers: [], running: [] } }))
-  granted(await desk.root('revokeWorker', { params: { worker: leaving.id } }))
+  const leaving = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
+  unwrap(await leaving.client('heartbeat', { body: { tiers: [], running: [] } }))
+  unwrap(await fixtures.root('revokeWorker', { params: { worker: leaving.id } }))
   for (let i = 0; i < 3; i++)
-    expect(refusal(await leaving.client('heartbeat', { body: { tiers: [], running: [] } }))).toBe(
+    expect(refusalOf(await leaving.client('heartbeat', { body: { tiers: [], running: [] } }))).toBe(
       '401 bad_signature',
     )
-  expect(granted(await desk.root('listWorkers', {})).items.find(({ id }) => id === leaving.id)?.status).toBe(
-    'revoked',
-  )
   expect(
-    granted(await client(desk.url)('keys', { query: {} })).keys.find(({ worker }) => worker === leaving.id),
+    unwrap(await fixtures.root('listWorkers', {})).items.find(({ id }) => id === leaving.id)?.status,
+  ).toBe('revoked')
+  expect(
+    unwrap(await client(fixtures.url)('keys', { query: {} })).keys.find(
+      ({ worker }) => worker === leaving.id,
+    ),
   ).toMatchObject({
     status: 'revoked',
   })
@@ -188,15 +195,15 @@ test('K01 a revoked worker is refused on its next request, and its public key st
 // ── Enrolment ──
 
 const enrol = (token: string, x = newSigner().x) =>
-  client(desk.url)('enroll', { body: { token, x, name: 'peer', tiers: ['C'] } })
-const newToken = async () => granted(await desk.root('createEnrolment', { body: { pool: desk.pool } }))
+  client(fixtures.url)('enroll', { body: { token, x, name: 'peer', tiers: ['C'] } })
+const newToken = async () => unwrap(await fixtures.root('createEnrolment', { body: { pool: fixtures.pool } }))
 
 test('K01 an enrolment token enrols one worker, also of twenty simultaneous requests', async () => {
   const { token } = await newToken()
   const answers = await Promise.all(Array.from({ length: 20 }, () => enrol(token)))
   expect(answers.filter(({ ok }) => ok)).toHaveLength(1)
-  expect(new Set(answers.filter(({ ok }) => !ok).map(refusal))).toEqual(new Set(['401 enrolment_invalid']))
-  expect(refusal(await enrol(token))).toBe('401 enrolment_invalid')
+  expect(new Set(answers.filter(({ ok }) => !ok).map(refusalOf))).toEqual(new Set(['401 enrolment_invalid']))
+  expect(refusalOf(await enrol(token))).toBe('401 enrolment_invalid')
 })
 
 test('K03 guessed or altered enrolment tokens and keys of other kinds enrol nobody and don’t use up the token', async () => {
@@ -211,13 +218,13 @@ test('K03 guessed or altered enrolment tokens and keys of other kinds enrol nobo
     `${token} `,
     token.replace('cs_enrol_', 'cs_operator_'),
     agent.key,
-    desk.rootKey,
+    fixtures.rootKey,
     '',
   ]
   for (const guess of guesses)
-    expect([guess, refusal(await enrol(guess))]).toEqual([guess, '401 enrolment_invalid'])
+    expect([guess, refusalOf(await enrol(guess))]).toEqual([guess, '401 enrolment_invalid'])
   for (let i = 0; i < 100; i++)
-    expect(refusal(await enrol(mintKey('enrol', 'default', Date.now()).key))).toBe('401 enrolment_invalid')
+    expect(refusalOf(await enrol(mintKey('enrol', 'default', Date.now()).key))).toBe('401 enrolment_invalid')
   expect((await enrol(token)).ok).toBe(true) // guessing did not use it up
 })
 
@@ -230,64 +237,64 @@ test('T02 a weak public key, under which anyone could sign, can’t be enrolled,
     'x',
     '',
   ]
-  for (const x of weak) expect([x, refusal(await enrol(token, x))]).toEqual([x, '400 invalid_request'])
+  for (const x of weak) expect([x, refusalOf(await enrol(token, x))]).toEqual([x, '400 invalid_request'])
   expect((await enrol(token)).ok).toBe(true)
 })
 
 test('K01 a key that belongs to a worker can’t be enrolled again', async () => {
   const { token } = await newToken()
-  expect(refusal(await enrol(token, peer.signer.x))).toBe('401 enrolment_invalid')
+  expect(refusalOf(await enrol(token, peer.signer.x))).toBe('401 enrolment_invalid')
 })
 
 // ── Which calls a worker gets ──
 
 test('K04 a worker gets no call of a tier that it has not proven, whatever its claim reports', async () => {
-  const modest = await PeerWorker.enrol(desk.url, desk.root, desk.pool, ['B'])
-  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  const modest = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool, ['B'])
+  const call = unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
   for (const tiers of [['B'], ['B', 'C'], []] as const) {
     const answer = await modest.client('claim', { body: { run: call.run, call: call.id, tiers: [...tiers] } })
     expect(answer).toMatchObject({ ok: false, error: { code: 'sandbox_unavailable' } })
   }
-  expect(refusal(await peer.claim(call.id, ['B']))).toMatch(/sandbox_unavailable/)
+  expect(refusalOf(await peer.claim(call.id, ['B']))).toMatch(/sandbox_unavailable/)
   expect((await peer.claim(call.id)).ok).toBe(true)
 })
 
 test('K04 a worker without a proof gets no call, whatever tiers it enrolled with', async () => {
   const { token } = await newToken()
   const signer = newSigner()
-  const { worker, tenant } = granted(
-    await client(desk.url)('enroll', { body: { token, x: signer.x, name: 'silent', tiers: ['B', 'C'] } }),
+  const { worker, tenant } = unwrap(
+    await client(fixtures.url)('enroll', { body: { token, x: signer.x, name: 'silent', tiers: ['B', 'C'] } }),
   )
-  const silent = client(desk.url, peer.credentialsOf({ worker, tenant, signer }))
-  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  const silent = client(fixtures.url, peer.credentialsOf({ worker, tenant, signer }))
+  const call = unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
   const claim = () => silent('claim', { body: { run: call.run, call: call.id, tiers: ['B', 'C'] } })
-  expect(refusal(await claim())).toMatch(/sandbox_unavailable/)
-  granted(await silent('heartbeat', { body: { tiers: ['B', 'C'], running: [] } }))
-  expect(refusal(await claim())).toMatch(/sandbox_unavailable/)
+  expect(refusalOf(await claim())).toMatch(/sandbox_unavailable/)
+  unwrap(await silent('heartbeat', { body: { tiers: ['B', 'C'], running: [] } }))
+  expect(refusalOf(await claim())).toMatch(/sandbox_unavailable/)
   expect((await peer.claim(call.id)).ok).toBe(true)
 })
 
 test('K04 a worker gets calls of a tier only while its last proof and its last heartbeat include the tier', async () => {
-  const fickle = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+  const fickle = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
   const claims = async (): Promise<string> => {
-    const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+    const call = unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
     const claim = await fickle.claim(call.id)
-    if (!claim.ok) granted(await peer.claim(call.id))
+    if (!claim.ok) unwrap(await peer.claim(call.id))
     return claim.ok ? 'granted' : claim.error.code
   }
   expect(await claims()).toBe('granted')
-  granted(await fickle.prove(['B']))
+  unwrap(await fickle.prove(['B']))
   expect(await claims()).toBe('sandbox_unavailable')
-  granted(await fickle.prove(['B', 'C']))
+  unwrap(await fickle.prove(['B', 'C']))
   expect(await claims()).toBe('granted')
-  granted(await fickle.client('heartbeat', { body: { tiers: ['B'], running: [] } }))
+  unwrap(await fickle.client('heartbeat', { body: { tiers: ['B'], running: [] } }))
   expect(await claims()).toBe('sandbox_unavailable')
 })
 
 test('K04 a claim that needs egress or a profile is refused unless both proven and reported, and the call can still be claimed', async () => {
   const part = (ok: boolean) => ({ ok, lack: null, checks: [{ name: 'said by a test', ok, seen: '' }] })
   const own = { name: 'gpu', from: 'c_offline' as const, sha256: 'a'.repeat(64) }
-  const all: Means = { tiers: ['B', 'C'], egress: true, cgroups: true, profiles: [own] }
+  const all: WorkerResources = { tiers: ['B', 'C'], egress: true, cgroups: true, profiles: [own] }
   const proven =
     (ok: boolean, profile = own) =>
     (proof: WorkerProof) => ({
@@ -296,45 +303,45 @@ test('K04 a claim that needs egress or a profile is refused unless both proven a
       cgroups: part(ok),
       profiles: [{ ...profile, proof: part(ok) }],
     })
-  const worker = await PeerWorker.enrol(desk.url, desk.root, desk.name())
-  const needing = await desk.agent({ pool: worker.pool })
+  const worker = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.name())
+  const needing = await fixtures.agent({ pool: worker.pool })
   const network = {
     capabilities: ['network' as const],
     executor: { tiers: ['C' as const] },
     egress: { mode: 'strict' as const, hosts: ['example.com'] },
   }
   const [offline, online] = [
-    await desk.tool({ executor: { tiers: ['C'], profile: own.name } }),
-    await desk.tool(network),
+    await fixtures.tool({ executor: { tiers: ['C'], profile: own.name } }),
+    await fixtures.tool(network),
   ]
-  const less: [string, Partial<Means>][] = [
+  const less: [string, Partial<WorkerResources>][] = [
     [offline, { profiles: [] }],
     [offline, { profiles: [{ ...own, sha256: 'b'.repeat(64) }] }],
     [online, { egress: false }],
   ]
   for (const [tool, without] of less) {
-    const call = granted(await needing.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+    const call = unwrap(await needing.client('proposeCallInNewRun', { body: { tool, args: {} } }))
     const asked = call.approval?.id // reaching a host needs an approval
     if (asked !== undefined)
-      granted(await desk.root('answerApproval', { params: { id: asked }, body: { decision: 'approve' } }))
-    const refused = async (reported: Partial<Means>) =>
-      expect(refusal(await worker.claim(call.id, ['B', 'C'], reported))).toMatch(/sandbox_unavailable/)
-    granted(await worker.prove(['B', 'C'], proven(false)))
+      unwrap(await fixtures.root('answerApproval', { params: { id: asked }, body: { decision: 'approve' } }))
+    const refused = async (reported: Partial<WorkerResources>) =>
+      expect(refusalOf(await worker.claim(call.id, ['B', 'C'], reported))).toMatch(/sandbox_unavailable/)
+    unwrap(await worker.prove(['B', 'C'], proven(false)))
     await refused(all) // it reports more than it has proven
     if (tool === offline) {
-      granted(await worker.prove(['B', 'C'], proven(true, { ...own, from: 'c_relayed' as never })))
+      unwrap(await worker.prove(['B', 'C'], proven(true, { ...own, from: 'c_relayed' as never })))
       await refused({ ...all, profiles: [{ ...own, from: 'c_relayed' }] })
     }
-    granted(await worker.prove(['B', 'C'], proven(true)))
+    unwrap(await worker.prove(['B', 'C'], proven(true)))
     await refused({ ...all, ...without }) // it has proven more than it reports
     expect((await worker.claim(call.id, ['B', 'C'], all)).ok).toBe(true)
   }
-  const { means, advertised } = granted(await desk.root('readWorker', { params: { worker: worker.id } }))
+  const { means, advertised } = unwrap(await fixtures.root('readWorker', { params: { worker: worker.id } }))
   expect([means, advertised]).toEqual([all, ['B', 'C']])
 })
 
 test('K04 a proof that is not the worker’s own, is outdated, or claims more than its checks is refused and changes nothing', async () => {
-  const modest = await PeerWorker.enrol(desk.url, desk.root, desk.pool, ['B'])
+  const modest = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool, ['B'])
   const both = ['B', 'C'] as const
   const failed = { name: 'x', ok: false, seen: '' }
   const bends: ((proof: WorkerProof) => unknown)[] = [
@@ -348,10 +355,12 @@ test('K04 a proof that is not the worker’s own, is outdated, or claims more th
     (proof) => ({ ...proof, more: true }),
     () => ({}),
   ]
-  for (const bend of bends) expect(refusal(await modest.prove(both, bend))).toBe('422 proof_invalid')
+  for (const bend of bends) expect(refusalOf(await modest.prove(both, bend))).toBe('422 proof_invalid')
   const borrowed = sealProof({ ...(await proofOf(peer.id)), at_ms: Date.now() }, peer.signer)
-  expect(refusal(await modest.client('prove', { body: { envelope: borrowed } }))).toBe('422 proof_invalid')
-  const { tiers, proof, envelope } = granted(await desk.root('readWorker', { params: { worker: modest.id } }))
+  expect(refusalOf(await modest.client('prove', { body: { envelope: borrowed } }))).toBe('422 proof_invalid')
+  const { tiers, proof, envelope } = unwrap(
+    await fixtures.root('readWorker', { params: { worker: modest.id } }),
+  )
   expect([tiers, proof?.tiers.C.ok]).toEqual([['B'], false])
   const { kid, x } = modest.signer
   expect(envelope && readProof(envelope, { tenant: 'default', id: modest.id, kid, x })).toEqual({
@@ -361,29 +370,29 @@ test('K04 a proof that is not the worker’s own, is outdated, or claims more th
 })
 
 async function proofOf(worker: string): Promise<WorkerProof> {
-  const { proof } = granted(await desk.root('readWorker', { params: { worker } }))
+  const { proof } = unwrap(await fixtures.root('readWorker', { params: { worker } }))
   if (proof === null) throw new Error(`the worker ${worker} has no proof`)
   return proof
 }
 
 test('K01 a worker can’t claim a call of another pool or one that does not exist', async () => {
-  const elsewhere = await PeerWorker.enrol(desk.url, desk.root, desk.name())
-  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
-  expect(refusal(await elsewhere.claim(call.id))).toBe('409 not_claimable')
-  expect(refusal(await elsewhere.claim(`${call.id.slice(0, -1)}9`))).toBe('409 not_claimable')
+  const elsewhere = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.name())
+  const call = unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  expect(refusalOf(await elsewhere.claim(call.id))).toBe('409 not_claimable')
+  expect(refusalOf(await elsewhere.claim(`${call.id.slice(0, -1)}9`))).toBe('409 not_claimable')
   const guess = call.id.replace(/_[0-9A-Z]{26}_/, `_${newWorkerId(Date.now()).slice(4)}_`)
-  expect(refusal(await elsewhere.claim(guess))).toBe('409 not_claimable')
+  expect(refusalOf(await elsewhere.claim(guess))).toBe('409 not_claimable')
   expect((await peer.claim(call.id)).ok).toBe(true)
 })
 
 test('L2 of two workers that claim a call at once one gets it, and its repeated claim returns the same grant', async () => {
   for (let i = 0; i < 20; i++) {
-    const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+    const call = unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
     const claims = await Promise.all([peer.claim(call.id), other.claim(call.id)])
     expect(claims.filter(({ ok }) => ok)).toHaveLength(1)
-    expect(claims.filter(({ ok }) => !ok).map(refusal)).toEqual(['409 already_claimed'])
+    expect(claims.filter(({ ok }) => !ok).map(refusalOf)).toEqual(['409 already_claimed'])
     const winner = claims[0]?.ok ? peer : other
-    expect(granted(await winner.claim(call.id))).toEqual(
+    expect(unwrap(await winner.claim(call.id))).toEqual(
       claims.flatMap((claim) => (claim.ok ? [claim.value] : []))[0],
     )
   }

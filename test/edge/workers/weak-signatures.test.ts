@@ -19,18 +19,19 @@ import {
   WEAK_KEYS,
   WEAK_NONCES,
 } from '../../shared/curve.ts'
-import { Desk, granted, refusal } from '../../support/fixtures.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { newSigner, PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const desk = new Desk('weak-signatures', sharedStack())
-const agent = await desk.agent()
-const tool = await desk.tool()
-const peer = await PeerWorker.enrol(desk.url, desk.root, desk.pool)
+const fixtures = new Fixtures('weak-signatures', sharedStack())
+const agent = await fixtures.agent()
+const tool = await fixtures.tool()
+const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
 
-const newToken = async () => granted(await desk.root('createEnrolment', { body: { pool: desk.pool } })).token
+const newToken = async () =>
+  unwrap(await fixtures.root('createEnrolment', { body: { pool: fixtures.pool } })).token
 const enrol = async (x: string) =>
-  client(desk.url)('enroll', { body: { token: await newToken(), x, name: 'peer', tiers: ['C'] } })
+  client(fixtures.url)('enroll', { body: { token: await newToken(), x, name: 'peer', tiers: ['C'] } })
 
 const path = '/v1/worker/heartbeat'
 const body = Buffer.from('{"tiers":["B","C"],"running":[]}')
@@ -46,7 +47,7 @@ async function beat(
   sign: (base: Buffer) => Buffer | undefined,
   spell = (base64: string) => base64,
 ): Promise<string> {
-  const { host } = new URL(desk.url)
+  const { host } = new URL(fixtures.url)
   for (let i = 0; ; i++) {
     const nonce = `${epoch}${worker.slice(-12)}${Date.now()}x${i}`
     const created = Math.floor(Date.now() / 1000)
@@ -60,7 +61,7 @@ async function beat(
       'signature-input': `w=${parameters}`,
       signature: `w=:${spell(signature.toString('base64'))}:`,
     }
-    const answer = await fetch(new URL(path, desk.url), {
+    const answer = await fetch(new URL(path, fixtures.url), {
       method: 'POST',
       headers: { 'content-type': 'application/json', ...signed },
       body,
@@ -99,7 +100,7 @@ test('D2 T02 K01 a worker with a key of order 8 can’t enrol, so nobody can sig
   )
   const enrolled = await enrol(x)
   const beaten = enrolled.ok ? await beat(enrolled.value.worker, withoutSecret(x)) : 'not enrolled'
-  expect([refusal(enrolled), beaten]).toEqual(['400 invalid_request', 'not enrolled'])
+  expect([refusalOf(enrolled), beaten]).toEqual(['400 invalid_request', 'not enrolled'])
 })
 
 /** An invalid package: the pinned key is refused before the package is read. */
@@ -110,21 +111,21 @@ const UNREAD = {
 }
 
 test('D2 T02 keys of small order or in a non-canonical encoding can’t be enrolled, given to a publisher or pinned', async () => {
-  const publisher = desk.name()
+  const publisher = fixtures.name()
   for (const [name, x] of Object.entries({ ...WEAK_KEYS, ...NO_KEYS })) {
-    expect([name, refusal(await enrol(x))]).toEqual([name, '400 invalid_request'])
-    const put = await desk.root('putPublisher', { params: { name: publisher }, body: { keys: [x] } })
-    expect([name, refusal(put)]).toEqual([name, '400 invalid_request'])
-    const pinned = await desk.root('publishSkill', { query: { pin: x }, body: UNREAD })
-    expect([name, refusal(pinned), pinned.ok || pinned.error.detail]).toEqual([
+    expect([name, refusalOf(await enrol(x))]).toEqual([name, '400 invalid_request'])
+    const put = await fixtures.root('putPublisher', { params: { name: publisher }, body: { keys: [x] } })
+    expect([name, refusalOf(put)]).toEqual([name, '400 invalid_request'])
+    const pinned = await fixtures.root('publishSkill', { query: { pin: x }, body: UNREAD })
+    expect([name, refusalOf(pinned), pinned.ok || pinned.error.detail]).toEqual([
       name,
       '400 invalid_request',
       'the query does not match what this route expects',
     ])
   }
   const sound = newSigner().x
-  granted(await desk.root('putPublisher', { params: { name: publisher }, body: { keys: [sound] } }))
-  granted(await enrol(sound))
+  unwrap(await fixtures.root('putPublisher', { params: { name: publisher }, body: { keys: [sound] } }))
+  unwrap(await enrol(sound))
 })
 
 const jwkOf = (worker: PeerWorker) => ({ ...worker.signer.key.export({ format: 'jwk' }), x: worker.signer.x })
@@ -149,8 +150,8 @@ test('D3 T02 a request whose signature is not canonical base64 is refused: trail
 })
 
 test('D3 T02 a statement whose signature has an R of small order is refused, and the call can still be settled', async () => {
-  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
-  const claim = granted(await peer.claim(call.id))
+  const call = unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  const claim = unwrap(await peer.claim(call.id))
   const asSent = peer.settlement(claim)
   const { payloadType, payload } = asSent.envelope
   const bytes = Buffer.from(payloadBytes(asSent.envelope))
@@ -165,6 +166,6 @@ test('D3 T02 a statement whose signature has an R of small order is refused, and
     })
   }
   for (const [name, choice] of Object.entries(WEAK_NONCES))
-    expect([name, refusal(await by(choice))]).toEqual([name, '422 attestation_invalid'])
-  expect(granted(await by(BASE_NONCE)).state).toBe('succeeded')
+    expect([name, refusalOf(await by(choice))]).toEqual([name, '422 attestation_invalid'])
+  expect(unwrap(await by(BASE_NONCE)).state).toBe('succeeded')
 })

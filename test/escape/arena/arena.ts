@@ -7,9 +7,8 @@ import { chmodSync, chownSync, mkdtempSync, readdirSync, readFileSync, rmSync } 
 import { arch, tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { createInterface } from 'node:readline'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { removeDelegated } from '../../../infra/delegate-cgroup.ts'
+import { removeEmptyCgroups } from '../../../infra/delegate-cgroup.ts'
 import { asWorker, asWorkerAlone } from '../../../infra/run-as-user.ts'
 import { DEFAULT_LIMITS } from '../../../shared/limits.ts'
 import type { ProcessPlan as Plan } from '../../../shared/plan/plan.ts'
@@ -156,7 +155,7 @@ export class Arena {
     const gone = new Promise((settle) => this.#driver.once('exit', settle))
     if (signal !== undefined) this.#driver.kill(signal)
     await gone
-    removeDelegated()
+    removeEmptyCgroups()
   }
 
   async #order<T>(order: Unnumbered<Order>, hear: (said: string) => void = () => undefined): Promise<T> {
@@ -275,17 +274,6 @@ function commandLine(pid: string): string {
     return readFileSync(`/proc/${pid}/cmdline`, 'latin1')
   } catch {
     return ''
-  }
-}
-
-export async function eventually(
-  what: string,
-  holds: () => boolean,
-  within_ms = 20_000,
-  every_ms = 10,
-): Promise<void> {
-  for (const until = Date.now() + within_ms; !holds(); await sleep(every_ms)) {
-    if (Date.now() > until) throw new Error(`within ${within_ms} ms this did not come true: ${what}`)
   }
 }
 

@@ -15,7 +15,7 @@ import { admit } from '../../../worker/sandbox/plan/argv.ts'
 import { findHost } from '../../../worker/sandbox/plan/host-programs.ts'
 import { probe } from '../../../worker/sandbox/probe/probe.ts'
 import { endOrphans } from '../../../worker/sandbox/process/orphans.ts'
-import { PreparedStock } from '../../../worker/sandbox/warm-stock.ts'
+import { WarmStock } from '../../../worker/sandbox/warm-stock.ts'
 import { bareCommand } from '../../support/worker/bare-command.ts'
 import type { Answer, BareOrder, BareSeen, LaunchOrder, LaunchSeen, Order, Setup, Swap } from './orders.ts'
 
@@ -30,7 +30,7 @@ const equipment = await equip(host, {
   authorities: setup.authorities,
   profiles: setup.profiles ?? {},
 })
-const prepared = setup.prepared === undefined ? undefined : new PreparedStock(equipment, setup.prepared)
+const prepared = setup.prepared === undefined ? undefined : new WarmStock(equipment, setup.prepared)
 const sandbox: Sandbox = { equipment, facts: await probe(equipment, undefined, prepared), prepared }
 
 async function run(

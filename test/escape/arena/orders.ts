@@ -2,9 +2,9 @@
 // JSON.
 
 import type { ProcessPlan as Plan } from '../../../shared/plan/plan.ts'
-import type { Execution } from '../../../worker/sandbox/launch.ts'
+import type { SandboxExecution } from '../../../worker/sandbox/launch.ts'
 import type { Host, Programs } from '../../../worker/sandbox/plan/host-programs.ts'
-import type { OwnProfiles } from '../../../worker/sandbox/plan/operator-profiles.ts'
+import type { OperatorProfiles } from '../../../worker/sandbox/plan/operator-profiles.ts'
 import type { Facts } from '../../../worker/sandbox/plan/proven.ts'
 
 export type Setup = {
@@ -12,7 +12,7 @@ export type Setup = {
   readonly privateHosts?: readonly string[]
   /** PEM, as SandboxOptions has it. */
   readonly authorities?: string
-  readonly profiles?: OwnProfiles
+  readonly profiles?: OperatorProfiles
   /** As if `closeInheritedDescriptors` had been forgotten. */
   readonly keepDescriptors?: boolean
   /** Overrides for the facts that were found on the host. */
@@ -31,7 +31,7 @@ export type LaunchOrder = {
   readonly cancelOn?: string
 }
 /** Output as latin1: bytes stay bytes. */
-export type LaunchSeen = Execution & {
+export type LaunchSeen = SandboxExecution & {
   readonly out: string
   readonly err: string
   readonly fromStock: boolean

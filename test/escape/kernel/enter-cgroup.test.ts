@@ -18,10 +18,11 @@ import {
 import { arch, tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { enterProgram, FIRST_GROUP_FD, neverEntered } from '../../../worker/sandbox/kernel/enter-cgroup.ts'
+import { enteringFailed, enterProgram, FIRST_GROUP_FD } from '../../../worker/sandbox/kernel/enter-cgroup.ts'
 import { machineOf } from '../../../worker/sandbox/kernel/syscalls.ts'
 import { ownTree, processesIn } from '../../../worker/sandbox/limits/cgroup-delegation.ts'
-import { eventually, processesWith, unique } from '../arena/arena.ts'
+import { eventually } from '../../support/eventually.ts'
+import { processesWith, unique } from '../arena/arena.ts'
 
 const MACHINE = machineOf(arch()) ?? 'x86_64'
 const home = mkdtempSync(join(tmpdir(), 'enter-'))
@@ -127,11 +128,11 @@ describe('a cgroup of v2 (its limits are not tested here, where v2 has no contro
   test('a command does not run if its cgroup can’t be entered, and this end differs from one of the command', async () => {
     const made = join(home, 'made')
     const { code, err } = await ended(entering(['/usr/bin/touch', made], home))
-    expect([neverEntered(code ?? undefined, err), existsSync(made)]).toEqual([true, false])
+    expect([enteringFailed(code ?? undefined, err), existsSync(made)]).toEqual([true, false])
     const own = await ended(entering(['/bin/sh', '-c', 'exit 125']))
-    expect(neverEntered(own.code ?? undefined, own.err)).toBe(false)
+    expect(enteringFailed(own.code ?? undefined, own.err)).toBe(false)
     const missing = await ended(entering([join(home, 'nowhere')]))
-    expect(neverEntered(missing.code ?? undefined, missing.err)).toBe(true)
+    expect(enteringFailed(missing.code ?? undefined, missing.err)).toBe(true)
   })
 
   test('S35 a process in a cgroup ends with the process that started it', async () => {

@@ -6,9 +6,10 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { parents } from '../../../infra/delegate-cgroup.ts'
+import { parentCgroups } from '../../../infra/delegate-cgroup.ts'
 import { processesIn } from '../../../worker/sandbox/limits/cgroup-delegation.ts'
-import { Arena, attack, attackReport, eventually, planOf, processesWith, unique } from '../arena/arena.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Arena, attack, attackReport, planOf, processesWith, unique } from '../arena/arena.ts'
 import { forks, HOGS } from '../arena/programs.ts'
 
 const MiB = 1024 * 1024
@@ -26,7 +27,7 @@ afterAll(async () => {
 
 /** The cgroup folders of an arena: in v1 one for each controller, in v2 one. */
 const ofArena = (pid: number): string[] =>
-  parents().flatMap((folder) =>
+  parentCgroups().flatMap((folder) =>
     readdirSync(folder)
       .filter((name) => name.startsWith(`countersign-${pid}-`))
       .map((name) => join(folder, name)),
@@ -421,7 +422,7 @@ time.sleep(60)`
     ])
     // The last group may still be there: the kernel needs a moment after its last process ends, and
     // the next call removes it.
-    const one = parents().length
+    const one = parentCgroups().length
     await eventually('no group is without processes', () => emptyIn(pid).length <= one)
     await arena.launch({ plan: planOf(['true']) })
     await eventually('it is still so', () => emptyIn(pid).length <= one)

@@ -4,11 +4,11 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { eventually } from '../../support/eventually.ts'
 import {
   Arena,
   attack,
   attackReport,
-  eventually,
   planOf,
   processesWith,
   THEIR_INIT,

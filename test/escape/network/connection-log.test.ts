@@ -3,7 +3,7 @@
 
 import { expect, test } from 'vitest'
 import type { Connection } from '../../../shared/plan/plan.ts'
-import { CONNECTIONS_TOLD } from '../../../shared/plan/plan.ts'
+import { MAX_LISTED_CONNECTIONS } from '../../../shared/plan/plan.ts'
 import { foldConnections } from '../../../worker/sandbox/network/connection-log.ts'
 
 const one = (host: string, more: Partial<Connection> = {}): Connection => ({
@@ -23,17 +23,17 @@ const attempts = (list: readonly Connection[]): number =>
   list.reduce((sum, { folded: count = 1 }) => sum + count, 0)
 
 test('a record of few connections lists them one by one', () => {
-  const entries = many(CONNECTIONS_TOLD, () => one('a.example'))
+  const entries = many(MAX_LISTED_CONNECTIONS, () => one('a.example'))
   expect(foldConnections(entries)).toEqual(entries)
 })
 
 test('further connections are summed by host, port and verdict, with their number', () => {
-  const entries = many(CONNECTIONS_TOLD + 1_000, (index) =>
+  const entries = many(MAX_LISTED_CONNECTIONS + 1_000, (index) =>
     one('a.example', index % 2 === 0 ? {} : { verdict: 'failed', address: '' }),
   )
   const record = foldConnections(entries)
-  expect(record.slice(0, CONNECTIONS_TOLD)).toEqual(entries.slice(0, CONNECTIONS_TOLD))
-  expect(record.slice(CONNECTIONS_TOLD)).toEqual([
+  expect(record.slice(0, MAX_LISTED_CONNECTIONS)).toEqual(entries.slice(0, MAX_LISTED_CONNECTIONS))
+  expect(record.slice(MAX_LISTED_CONNECTIONS)).toEqual([
     one('a.example', { bytes_out: 500, bytes_in: 1_000, folded: 500 }),
     one('a.example', { bytes_out: 500, bytes_in: 1_000, folded: 500, verdict: 'failed', address: '' }),
   ])
@@ -44,7 +44,7 @@ test('N15 connections to ten thousand hosts make a short record in which no byte
     one(`h${index}.example`, index % 3 === 0 ? { verdict: 'host_not_listed' } : {}),
   )
   const record = foldConnections(entries)
-  expect(record.length).toBeLessThanOrEqual(2 * CONNECTIONS_TOLD + 8)
+  expect(record.length).toBeLessThanOrEqual(2 * MAX_LISTED_CONNECTIONS + 8)
   expect([attempts(record), total(record, 'bytes_in'), total(record, 'bytes_out')]).toEqual([
     10_000, 20_000, 10_000,
   ])

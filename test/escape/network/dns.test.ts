@@ -6,9 +6,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
-import { NAMES_AT_ONCE, Names } from '../../../worker/sandbox/network/dns.ts'
+import { NAMES_AT_ONCE, NameResolver } from '../../../worker/sandbox/network/dns.ts'
 import { checkedAddresses } from '../../../worker/sandbox/network/host-patterns.ts'
-import { eventually } from '../arena/arena.ts'
+import { eventually } from '../../support/eventually.ts'
 
 const [A, AAAA] = [1, 28]
 /** Answers by type. The server is silent about other names, and about types that are null. */
@@ -21,7 +21,7 @@ const ZONE: Readonly<Record<string, Readonly<Record<number, readonly number[] | 
 
 let server: Socket
 const queriedNames = new Set<string>()
-const opened: Names[] = []
+const opened: NameResolver[] = []
 const folder = mkdtempSync(join(tmpdir(), 'names-'))
 const hosts = join(folder, 'hosts')
 
@@ -62,8 +62,8 @@ afterEach(() => {
   for (const names of opened.splice(0)) names.close()
 })
 
-function ofACall(): Names {
-  const names = new Names({ hosts, servers: [`127.0.0.1:${server.address().port}`] })
+function ofACall(): NameResolver {
+  const names = new NameResolver({ hosts, servers: [`127.0.0.1:${server.address().port}`] })
   opened.push(names)
   return names
 }
@@ -77,7 +77,7 @@ test('/etc/hosts takes precedence over DNS servers, and all addresses of a name 
   expect(await resolve('mixed.example')).toEqual(['93.184.215.14', 'fd00::1'])
   expect(await resolve('nothing.example')).toEqual([])
   expect(
-    await new Names({ hosts: join(folder, 'none'), servers: ['127.0.0.1:1'] }).resolve('fast.example'),
+    await new NameResolver({ hosts: join(folder, 'none'), servers: ['127.0.0.1:1'] }).resolve('fast.example'),
   ).toEqual([])
 })
 

@@ -14,7 +14,7 @@ import { connect as connectTls } from 'node:tls'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import { EGRESS_CAPS, Egress, type EgressRules } from '../../../worker/sandbox/network/egress.ts'
 import { proxyServer, serveProxy } from '../../../worker/sandbox/network/http-proxy.ts'
-import { eventually } from '../arena/arena.ts'
+import { eventually } from '../../support/eventually.ts'
 import { takeTlsPort } from '../arena/web-port.ts'
 
 const TOKEN = 'token-of-this-call'

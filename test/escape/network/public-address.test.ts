@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { isListed } from '../../../shared/plan/egress-hosts.ts'
-import { Names } from '../../../worker/sandbox/network/dns.ts'
+import { NameResolver } from '../../../worker/sandbox/network/dns.ts'
 import {
   authorityOf,
   checkedAddresses,
@@ -18,7 +18,7 @@ const reach = async (authority: string, answers?: readonly string[]): Promise<st
   const checked = await checkedAddresses(
     to,
     none,
-    answers === undefined ? new Names().resolve : async () => answers,
+    answers === undefined ? new NameResolver().resolve : async () => answers,
   )
   return checked.ok ? `reached ${checked.value.join(' ')}` : checked.error
 }

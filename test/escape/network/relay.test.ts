@@ -4,7 +4,8 @@
 import { readFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { expect, test } from 'vitest'
-import { Arena, attack, attackReport, eventually, planOf } from '../arena/arena.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Arena, attack, attackReport, planOf } from '../arena/arena.ts'
 import { descendantsOf, parentOf } from '../arena/census.ts'
 
 const relaysBelow = (pid: number): number[] =>

@@ -9,11 +9,11 @@ import {
   type ArgvHost,
   admit,
   argvDigest,
+  type CallResources,
   type Command,
   commandFor,
-  type Place,
 } from '../../../worker/sandbox/plan/argv.ts'
-import type { OwnProfiles } from '../../../worker/sandbox/plan/operator-profiles.ts'
+import type { OperatorProfiles } from '../../../worker/sandbox/plan/operator-profiles.ts'
 import { planOf } from '../arena/arena.ts'
 
 const names = ['bwrap', 'prlimit', 'setpriv', 'unshare', 'nsenter', 'mkfifo', 'socat', 'ip'] as const
@@ -24,9 +24,9 @@ const ground: ArgvHost = {
 
 const OWN = {
   compiler: { from: 'c_offline', ro_binds: ['/opt/compiler'], tmp_bytes: 1_048_576 },
-} as const satisfies OwnProfiles
+} as const satisfies OperatorProfiles
 
-function commandOf(plan: Plan, place: Place): Command {
+function commandOf(plan: Plan, place: CallResources): Command {
   const admitted = admit(Plan.parse(plan), OWN)
   if (!admitted.ok) throw new Error(admitted.error.detail)
   return commandFor(admitted.value, ground, place)
@@ -44,7 +44,7 @@ function written({ profile, program, args, env, cwd, bwrap }: Command): string {
 const HOSTS = { mode: 'strict', hosts: ['example.com:443', '.example.org'] } as const
 const relay = { pid: 4_321, proxyUrl: 'http://call:token@127.0.0.1:3128' }
 
-const CASES: Readonly<Record<string, readonly [Plan, Place]>> = {
+const CASES: Readonly<Record<string, readonly [Plan, CallResources]>> = {
   'c-offline-call': [planOf(['wc', '-c']), {}],
   'c-offline-call-cwd': [planOf(['wc', '-c'], { cwd: 'a/b', env: { GREETING: 'hello world' } }), {}],
   'c-offline-run': [
@@ -127,7 +127,7 @@ test('no profile mounts the host’s root, or makes more of the host writable th
 })
 
 test('the digest of a command covers its arguments and bubblewrap’s options', () => {
-  const of = (plan: Plan, place: Place = {}) => argvDigest(commandOf(plan, place))
+  const of = (plan: Plan, place: CallResources = {}) => argvDigest(commandOf(plan, place))
   const digests = [
     of(planOf(['wc', '-c'])),
     of(planOf(['wc', '-cl'])),

@@ -6,7 +6,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { ProcessPlan as Plan } from '../../../shared/plan/plan.ts'
-import { faultOf, OwnProfiles } from '../../../worker/sandbox/plan/operator-profiles.ts'
+import { faultOf, OperatorProfiles } from '../../../worker/sandbox/plan/operator-profiles.ts'
 import { Arena, attack, attackReport, planOf } from '../arena/arena.ts'
 
 const MiB = 1024 * 1024
@@ -16,7 +16,7 @@ const FOLDER = '/etc/apt'
 let arena: Arena
 beforeAll(async () => {
   arena = await Arena.open({
-    profiles: OwnProfiles.parse({
+    profiles: OperatorProfiles.parse({
       packages: { from: 'c_offline', ro_binds: [FOLDER], tmp_bytes: 8 * MiB },
       online: { from: 'c_relayed', ro_binds: [FOLDER], tmp_bytes: 1_024 * MiB },
       gone: { from: 'c_offline', ro_binds: ['/nowhere/at-all'] },
@@ -104,7 +104,7 @@ test('a profile that would break the isolation is refused when the configuration
   const server = createServer()
   await new Promise<void>((settle) => server.listen(join(sockets, 'docker.sock'), settle))
   const fault = (path: string): string | undefined =>
-    faultOf(OwnProfiles.parse({ own: { from: 'c_offline', ro_binds: [path] } }), home)
+    faultOf(OperatorProfiles.parse({ own: { from: 'c_offline', ro_binds: [path] } }), home)
   for (const [path, words] of [
     ['/', 'more than a tool needs'],
     ['/etc', 'more than a tool needs'],
@@ -134,7 +134,7 @@ test('a profile that would break the isolation is refused when the configuration
 
 test('the configuration of profiles is parsed strictly', () => {
   const good = { from: 'c_offline', ro_binds: [FOLDER], tmp_bytes: MiB }
-  expect(OwnProfiles.safeParse({ own: good }).success).toBe(true)
+  expect(OperatorProfiles.safeParse({ own: good }).success).toBe(true)
   for (const bad of [
     { ...good, from: 'b_host' },
     { ...good, rw_binds: ['/srv'] },
@@ -142,6 +142,6 @@ test('the configuration of profiles is parsed strictly', () => {
     { ...good, ro_binds: '/srv' },
     {},
   ])
-    expect(OwnProfiles.safeParse({ own: bad }).success).toBe(false)
-  expect(OwnProfiles.safeParse({ 'Not A Name': good }).success).toBe(false)
+    expect(OperatorProfiles.safeParse({ own: bad }).success).toBe(false)
+  expect(OperatorProfiles.safeParse({ 'Not A Name': good }).success).toBe(false)
 })

@@ -6,7 +6,8 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Arena, eventually, planOf, processesWith, unique } from '../arena/arena.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Arena, planOf, processesWith, unique } from '../arena/arena.ts'
 import { descendantsOf, spawnersBelow } from '../arena/census.ts'
 import { DEEDS, SLEEP, tool } from '../arena/hostile-tool.ts'
 

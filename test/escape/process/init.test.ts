@@ -11,7 +11,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { initFailed, initProgram } from '../../../worker/sandbox/kernel/init.ts'
 import { machineOf } from '../../../worker/sandbox/kernel/syscalls.ts'
 import { FD } from '../../../worker/sandbox/plan/argv.ts'
-import { eventually, processesWith, unique } from '../arena/arena.ts'
+import { eventually } from '../../support/eventually.ts'
+import { processesWith, unique } from '../arena/arena.ts'
 
 const MACHINE = machineOf(arch()) ?? 'x86_64'
 const home = mkdtempSync(join(tmpdir(), 'init-'))

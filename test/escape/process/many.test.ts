@@ -5,7 +5,8 @@
 
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Arena, eventually, planOf } from '../arena/arena.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Arena, planOf } from '../arena/arena.ts'
 import { type Census, census, gatesBelow } from '../arena/census.ts'
 
 const SANDBOXES = Number(process.env['COUNTERSIGN_SANDBOXES'] ?? '250')

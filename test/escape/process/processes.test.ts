@@ -5,16 +5,8 @@ import { mkdirSync, openSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { removeLeftOvers } from '../../../worker/host/owned-folders.ts'
-import {
-  Arena,
-  attack,
-  attackReport,
-  eventually,
-  planOf,
-  processesWith,
-  THEIR_INIT,
-  unique,
-} from '../arena/arena.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Arena, attack, attackReport, planOf, processesWith, THEIR_INIT, unique } from '../arena/arena.ts'
 import type { LaunchSeen, Swap } from '../arena/orders.ts'
 import { forks } from '../arena/programs.ts'
 
@@ -26,7 +18,7 @@ beforeAll(async () => {
 })
 afterAll(() => arena.close())
 
-const waitUntilGone = (word: string): Promise<void> =>
+const waitUntilGone = (word: string): Promise<true> =>
   eventually(`no process with ${word}`, () => processesWith(word).length === 0)
 /** The test ends the processes that were to survive. */
 async function end(word: string): Promise<void> {

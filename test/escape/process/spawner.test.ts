@@ -2,7 +2,8 @@
 // itself, or if its spawner is killed.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Arena, eventually, planOf } from '../arena/arena.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Arena, planOf } from '../arena/arena.ts'
 import { descendantsOf, spawnersBelow } from '../arena/census.ts'
 
 let arena: Arena

@@ -4,7 +4,8 @@
 
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Arena, attack, attackReport, eventually, planOf } from '../arena/arena.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Arena, attack, attackReport, planOf } from '../arena/arena.ts'
 import { census, descendantsOf, gatesBelow, parentOf } from '../arena/census.ts'
 import type { LaunchOrder } from '../arena/orders.ts'
 

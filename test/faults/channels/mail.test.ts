@@ -20,7 +20,9 @@ import type { Call } from '../../../shared/wire/calls.ts'
 import type { ChannelSpec, Delivery, DeliveryState } from '../../../shared/wire/channels.ts'
 import { FakeMail } from '../../support/channels/fake-mail.ts'
 import { countersign } from '../../support/countersign.ts'
-import { eventually, HurtStack, insist, must, revive, strike } from '../../support/stack/hurt-stack.ts'
+import { eventually } from '../../support/eventually.ts'
+import { unwrap } from '../../support/fixtures.ts'
+import { HurtStack, insist, revive, strike } from '../../support/stack/hurt-stack.ts'
 
 const TOKENS = { resend: 're_CANARY8r5', postmark: 'CANARY8p5' } as const
 const ADDRESSES = { ada: 'ada@example.com', bob: 'bob@example.com' }
@@ -33,16 +35,16 @@ const folder = mkdtempSync(join(tmpdir(), 'countersign-mail-'))
 beforeAll(async () => {
   mail = await FakeMail.open(TOKENS)
   hurt = await HurtStack.start({ loopbackChannels: mail.standIns })
-  must(await hurt.operator('putOperator', { params: { name: 'ada' }, body: { roles: ['approver'] } }))
-  must(await hurt.operator('putOperator', { params: { name: 'bob' }, body: { roles: ['auditor'] } }))
+  unwrap(await hurt.operator('putOperator', { params: { name: 'ada' }, body: { roles: ['approver'] } }))
+  unwrap(await hurt.operator('putOperator', { params: { name: 'bob' }, body: { roles: ['auditor'] } }))
   courier =
-    must(await hurt.operator('putOperator', { params: { name: 'postman' }, body: { roles: ['courier'] } }))
+    unwrap(await hurt.operator('putOperator', { params: { name: 'postman' }, body: { roles: ['courier'] } }))
       .key ?? ''
 })
 afterEach(async () => {
   mail.trouble = undefined
-  for (const { name } of must(await hurt.operator('listChannels', {})).items)
-    must(await hurt.operator('deleteChannel', { params: { name } }))
+  for (const { name } of unwrap(await hurt.operator('listChannels', {})).items)
+    unwrap(await hurt.operator('deleteChannel', { params: { name } }))
 })
 afterAll(async () => {
   await hurt?.stop()
@@ -52,7 +54,7 @@ afterAll(async () => {
 
 type EmailSpec = Extract<ChannelSpec, { kind: 'email' }>
 const put = async (via: EmailSpec['via'], addresses: Record<string, string> = ADDRESSES) =>
-  must(
+  unwrap(
     await hurt.operator('putChannel', {
       params: { name: 'by-mail' },
       body: { kind: 'email', from: 'approvals@example.com', addresses, via },
@@ -62,7 +64,7 @@ const RESEND = { provider: 'resend', token: TOKENS.resend } as const
 const POSTMARK = { provider: 'postmark', token: TOKENS.postmark, stream: 'outbound' } as const
 const ask = () => hurt.propose('mark.asking', { mark: 'asked by mail\n' })
 const deliveries = async (call: Call): Promise<Delivery[]> =>
-  must(
+  unwrap(
     await insist(() => hurt.operator('listDeliveries', { params: { name: 'by-mail' }, query: {} })),
   ).items.filter(({ approval }) => approval === call.approval?.id)
 const delivered = (call: Call, recipient: string, state: DeliveryState): Promise<Delivery> =>
@@ -152,7 +154,7 @@ test('a provider’s rate limit is kept; its refusal is reported, and retried on
     tries: 1,
     why: 'resend answered 403 (invalid_api_key)',
   })
-  const tested = must(await hurt.operator('testChannel', { params: { name: 'by-mail' } }))
+  const tested = unwrap(await hurt.operator('testChannel', { params: { name: 'by-mail' } }))
   expect(tested).toEqual({ sent: false, why: 'resend answered 403 (invalid_api_key)' })
   await put(RESEND)
   let limited = 0
@@ -163,7 +165,7 @@ test('a provider’s rate limit is kept; its refusal is reported, and retried on
       .writeHead(429, { 'retry-after': '1', 'content-type': 'application/json' })
       .end('{"name":"rate_limit_exceeded"}')
   }
-  expect(must(await hurt.operator('retryDeliveries', { params: { name: 'by-mail' } }))).toEqual({ due: 1 })
+  expect(unwrap(await hurt.operator('retryDeliveries', { params: { name: 'by-mail' } }))).toEqual({ due: 1 })
   await delivered(call, 'ada', 'sent')
   expect(limited).toBe(1)
   await put(POSTMARK, { ada: 'bounced@example.com' })
@@ -171,7 +173,7 @@ test('a provider’s rate limit is kept; its refusal is reported, and retried on
   expect((await delivered(other, 'ada', 'failed')).why).toBe('postmark answered 422 (406)')
   // A test mail asks nothing, and goes to every operator with an address.
   await put(POSTMARK)
-  expect(must(await hurt.operator('testChannel', { params: { name: 'by-mail' } }))).toEqual({
+  expect(unwrap(await hurt.operator('testChannel', { params: { name: 'by-mail' } }))).toEqual({
     sent: true,
     why: null,
   })
@@ -206,7 +208,7 @@ test('mails in an outbox survive a kill, are handed out until acknowledged, and 
         body: { done },
       }),
     )
-  for (const _ of [1, 2]) expect(must(await collect([])).items.map((item) => item.id)).toEqual([id])
+  for (const _ of [1, 2]) expect(unwrap(await collect([])).items.map((item) => item.id)).toEqual([id])
   const dir = join(folder, 'mails')
   mkdirSync(dir)
   expect(await drain('--dir', dir)).toMatchObject({ code: 0, out: '1 delivered\n' })
@@ -215,7 +217,7 @@ test('mails in an outbox survive a kill, are handed out until acknowledged, and 
     code: 1,
     err: expect.stringContaining("can't be written"),
   })
-  expect(must(await collect([])).items).toEqual([])
+  expect(unwrap(await collect([])).items).toEqual([])
   expect(readdirSync(dir)).toEqual([`${id}.eml`])
   expect(statSync(join(dir, `${id}.eml`)).mode & 0o777).toBe(0o600)
   expect(await deliveries(call)).toContainEqual(expect.objectContaining({ recipient: 'ada', state: 'sent' }))
@@ -246,7 +248,7 @@ test('sendmail gets each mail of an outbox; a failure keeps the mail, and an end
     code: 1,
     err: expect.stringContaining("can't be used"),
   })
-  must(
+  unwrap(
     await hurt.operator('answerApproval', {
       params: { id: second.approval?.id ?? '' },
       body: { decision: 'deny' },
@@ -297,13 +299,13 @@ test('an outbox of several pages hands out each mail once, the oldest first', as
     for (let made = 0; made < many; made += 20) await Promise.all(Array.from({ length: 20 }, ask))
   }
   const newest = async () =>
-    must(await hurt.operator('listDeliveries', { params: { name: 'by-mail' }, query: { state: 'due' } }))
+    unwrap(await hurt.operator('listDeliveries', { params: { name: 'by-mail' }, query: { state: 'due' } }))
       .items
   await asked(120)
   const first = await eventually(
     'a page waits',
     async () => {
-      const { items } = must(await collect({}))
+      const { items } = unwrap(await collect({}))
       return items.length === 100 && items
     },
     30_000,
@@ -314,9 +316,9 @@ test('an outbox of several pages hands out each mail once, the oldest first', as
   await eventually('they wait', async () => (await newest()).filter(isNew).length >= 60, PATIENCE_MS)
   const page = await newest()
   const query = { state: 'due' as const, after: page.at(-1)?.id ?? '' } // other tests' are dropped
-  const older = must(await hurt.operator('listDeliveries', { params: { name: 'by-mail' }, query })).items
+  const older = unwrap(await hurt.operator('listDeliveries', { params: { name: 'by-mail' }, query })).items
   expect(new Set([...page, ...older].map(({ id }) => id)).size).toBe(160)
-  const second = must(await collect({ done: first.map(({ id }) => id) })).items
+  const second = unwrap(await collect({ done: first.map(({ id }) => id) })).items
   expect(second).toHaveLength(60)
   expect(second.filter(({ id }) => first.some((one) => one.id === id))).toEqual([])
 })
@@ -326,7 +328,7 @@ test('only a permitted operator collects an outbox, and waiting mails are sent o
   const call = await ask()
   await waiting(call)
   for (const name of ['ada', 'bob']) {
-    const { key } = must(await hurt.operator('rotateOperatorKey', { params: { name } }))
+    const { key } = unwrap(await hurt.operator('rotateOperatorKey', { params: { name } }))
     const asked = await client(hurt.stack.url, bearer(key ?? ''))('collectMessages', {
       params: { name: 'by-mail' },
       body: {},
@@ -341,7 +343,7 @@ test('only a permitted operator collects an outbox, and waiting mails are sent o
 })
 
 test('V02 no response contains a provider’s token', async () => {
-  const answers: unknown[] = [await put(RESEND), must(await hurt.operator('listChannels', {}))]
+  const answers: unknown[] = [await put(RESEND), unwrap(await hurt.operator('listChannels', {}))]
   answers.push(
     await hurt.operator('putChannel', {
       params: { name: 'by-mail' },
@@ -349,7 +351,7 @@ test('V02 no response contains a provider’s token', async () => {
     }),
   ) // refused
   mail.trouble = (response) => response.writeHead(400).end(TOKENS.resend)
-  answers.push(must(await hurt.operator('testChannel', { params: { name: 'by-mail' } })))
+  answers.push(unwrap(await hurt.operator('testChannel', { params: { name: 'by-mail' } })))
   expect(JSON.stringify(answers)).not.toContain('CANARY')
   expect(answers.at(-1)).toEqual({ sent: false, why: 'resend answered 400' })
 })

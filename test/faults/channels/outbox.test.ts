@@ -8,7 +8,9 @@ import { LIMITS } from '../../../shared/limits.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
 import type { ChannelSpec, Delivery, DeliveryState } from '../../../shared/wire/channels.ts'
 import { signedBy, taking, WebhookReceiver } from '../../support/channels/webhook-receiver.ts'
-import { eventually, HurtStack, insist, must, revive, strike } from '../../support/stack/hurt-stack.ts'
+import { eventually } from '../../support/eventually.ts'
+import { unwrap } from '../../support/fixtures.ts'
+import { HurtStack, insist, revive, strike } from '../../support/stack/hurt-stack.ts'
 import { fileOf } from '../../support/stack/object-file.ts'
 
 const CANARY = 'CANARY0w3b'
@@ -21,13 +23,13 @@ let receiver: WebhookReceiver
 beforeAll(async () => {
   hurt = await HurtStack.start({ loopbackChannels: true })
   receiver = await WebhookReceiver.open()
-  must(await hurt.operator('putOperator', { params: { name: 'ada' }, body: { roles: ['approver'] } }))
-  must(await hurt.operator('putOperator', { params: { name: 'bob' }, body: { roles: ['auditor'] } }))
+  unwrap(await hurt.operator('putOperator', { params: { name: 'ada' }, body: { roles: ['approver'] } }))
+  unwrap(await hurt.operator('putOperator', { params: { name: 'bob' }, body: { roles: ['auditor'] } }))
 })
 afterEach(async () => {
   receiver.reply = taking
-  for (const { name } of must(await hurt.operator('listChannels', {})).items)
-    must(await hurt.operator('deleteChannel', { params: { name } }))
+  for (const { name } of unwrap(await hurt.operator('listChannels', {})).items)
+    unwrap(await hurt.operator('deleteChannel', { params: { name } }))
 })
 afterAll(async () => {
   await hurt?.stop()
@@ -36,7 +38,7 @@ afterAll(async () => {
 
 type Change = Partial<Omit<Extract<ChannelSpec, { kind: 'webhook' }>, 'kind'>>
 const put = async (name: string, change: Change = {}) =>
-  must(
+  unwrap(
     await hurt.operator('putChannel', {
       params: { name },
       body: { kind: 'webhook', url: `${receiver.url}/${name}?t=${CANARY}`, keys: [KEY], ...change },
@@ -47,7 +49,7 @@ const approvalOf = ({ approval }: Call): string => approval?.id ?? ''
 const answer = (call: Call, decision: 'approve' | 'deny' = 'deny') =>
   hurt.operator('answerApproval', { params: { id: approvalOf(call) }, body: { decision } })
 const deliveries = async (name: string, call: Call): Promise<Delivery[]> =>
-  must(await insist(() => hurt.operator('listDeliveries', { params: { name }, query: {} }))).items.filter(
+  unwrap(await insist(() => hurt.operator('listDeliveries', { params: { name }, query: {} }))).items.filter(
     ({ approval }) => approval === approvalOf(call),
   )
 const delivered = (
@@ -104,12 +106,12 @@ test('a webhook receives an approval signed by each key, with a personal link, a
 
 test('after an edit, approvers of the former arguments are asked again with a link for the new ones', async () => {
   await put('pager', { recipients: { roles: ['approver'], operators: [] } })
-  const before = must(await hurt.operator('readPolicies', {})).policies
-  must(await hurt.operator('putPolicies', { body: { policies: { ...before, two: ASKS_TWO } } }))
+  const before = unwrap(await hurt.operator('readPolicies', {})).policies
+  unwrap(await hurt.operator('putPolicies', { body: { policies: { ...before, two: ASKS_TWO } } }))
   const call = await ask()
   await delivered('pager', call, 'asked', 'sent')
   const changed = { decision: 'approve' as const, arguments: { mark: 'less' } }
-  const { digest } = must(
+  const { digest } = unwrap(
     await hurt.operator('answerApproval', { params: { id: approvalOf(call) }, body: changed }),
   )
   const [first, second] = await eventually(
@@ -125,8 +127,8 @@ test('after an edit, approvers of the former arguments are asked again with a li
   expect(idOf(second ?? { headers: {} })).not.toBe(idOf(first ?? { headers: {} }))
   const [old, now] = [first?.data.approval.url ?? '', second?.data.approval.url ?? '']
   expect([(await fetch(old)).status, (await fetch(now)).status]).toEqual([410, 200])
-  must(await hurt.operator('putPolicies', { body: { policies: before } }))
-  must(await hurt.operator('cancelRun', { params: { run: call.run } }))
+  unwrap(await hurt.operator('putPolicies', { body: { policies: before } }))
+  unwrap(await hurt.operator('cancelRun', { params: { run: call.run } }))
   await delivered('pager', call, 'ended', 'sent')
   expect(came(call).length).toBe(3)
 })
@@ -136,34 +138,34 @@ const dropped = async (name: string, call: Call) => (await delivered(name, call,
 test('P06 a channel that was replaced sends no links of its former recipients, and a deleted one asks nobody again', async () => {
   await put('pager', { after_s: 3, recipients: { roles: ['approver'], operators: [] } })
   await put('gone', { recipients: { roles: ['approver'], operators: [] } })
-  const before = must(await hurt.operator('readPolicies', {})).policies
-  must(await hurt.operator('putPolicies', { body: { policies: { ...before, two: ASKS_TWO } } }))
+  const before = unwrap(await hurt.operator('readPolicies', {})).policies
+  unwrap(await hurt.operator('putPolicies', { body: { policies: { ...before, two: ASKS_TWO } } }))
   const call = await ask()
   await eventually('it waits', async () => (await deliveries('pager', call)).length === 1)
   await put('pager', { url: `${receiver.url}/another`, after_s: 3 })
   expect(await dropped('pager', call)).toBe('the recipient is no longer a recipient of the channel')
   await delivered('gone', call, 'asked', 'sent')
-  must(await hurt.operator('deleteChannel', { params: { name: 'gone' } }))
+  unwrap(await hurt.operator('deleteChannel', { params: { name: 'gone' } }))
   const changed = { decision: 'approve' as const, arguments: { mark: 'less' } }
-  must(await hurt.operator('answerApproval', { params: { id: approvalOf(call) }, body: changed }))
-  must(await hurt.operator('cancelRun', { params: { run: call.run } }))
+  unwrap(await hurt.operator('answerApproval', { params: { id: approvalOf(call) }, body: changed }))
+  unwrap(await hurt.operator('cancelRun', { params: { run: call.run } }))
   await put('gone', { url: `${receiver.url}/another` })
   const left = (await deliveries('gone', call)).map(({ state }) => state)
   expect(left.filter((state) => state !== 'dropped')).toEqual(['sent']) // the question anew may come while there is a channel again
   expect(came(call).filter(({ path }) => path.includes('another'))).toEqual([])
-  must(await hurt.operator('putPolicies', { body: { policies: before } }))
+  unwrap(await hurt.operator('putPolicies', { body: { policies: before } }))
 })
 
 test('an approver who has answered is not asked again, although others still are', async () => {
   await put('pager', { after_s: 4, recipients: { roles: ['approver'], operators: ['root'] } })
-  const before = must(await hurt.operator('readPolicies', {})).policies
-  must(await hurt.operator('putPolicies', { body: { policies: { ...before, two: ASKS_TWO } } }))
+  const before = unwrap(await hurt.operator('readPolicies', {})).policies
+  unwrap(await hurt.operator('putPolicies', { body: { policies: { ...before, two: ASKS_TWO } } }))
   const call = await ask()
-  must(await answer(call, 'approve'))
+  unwrap(await answer(call, 'approve'))
   expect(await dropped('pager', call)).toBe('the recipient has already answered')
   expect(await delivered('pager', call, 'asked', 'sent')).toMatchObject({ recipient: 'ada' })
-  must(await hurt.operator('cancelRun', { params: { run: call.run } }))
-  must(await hurt.operator('putPolicies', { body: { policies: before } }))
+  unwrap(await hurt.operator('cancelRun', { params: { run: call.run } }))
+  unwrap(await hurt.operator('putPolicies', { body: { policies: before } }))
 })
 
 test('an approval that ended without a channel is not delivered to one that is put later', async () => {
@@ -171,15 +173,15 @@ test('an approval that ended without a channel is not delivered to one that is p
   receiver.reply = (response) => response.writeHead(410).end()
   const call = await ask()
   await delivered('pager', call, 'asked', 'failed')
-  must(await hurt.operator('deleteChannel', { params: { name: 'pager' } }))
-  must(await answer(call))
+  unwrap(await hurt.operator('deleteChannel', { params: { name: 'pager' } }))
+  unwrap(await answer(call))
   await put('pager')
   const question = async () => (await deliveries('pager', call)).find(({ kind }) => kind === 'asked')
   await eventually(
     'the question is not tried again',
     async () => {
       const before = await question()
-      must(await hurt.operator('retryDeliveries', { params: { name: 'pager' } }))
+      unwrap(await hurt.operator('retryDeliveries', { params: { name: 'pager' } }))
       const now = await question()
       return now?.state !== 'due' && now?.changed_at_ms === before?.changed_at_ms
     },
@@ -191,7 +193,7 @@ test('deliveries of approvals that ended over a week ago are deleted, later ones
   await put('pager')
   const [old, young] = [await ask(), await ask()]
   for (const call of [old, young]) {
-    must(await answer(call))
+    unwrap(await answer(call))
     await delivered('pager', call, 'ended', 'sent')
   }
   await strike(hurt.stack.edge)
@@ -244,7 +246,7 @@ test('a second channel is used only if the first one is not answered in time', a
   await put('later', { after_s: 3 })
   const [quick, slow] = [await ask(), await ask()]
   await delivered('now', quick, 'asked', 'sent')
-  must(await answer(quick))
+  unwrap(await answer(quick))
   await delivered('now', quick, 'ended', 'sent')
   const delivery = await delivered('later', slow, 'asked', 'sent')
   expect(came(slow).map(({ path }) => path.split('?')[0])).toEqual(['POST /now', 'POST /later'])
@@ -267,7 +269,7 @@ test('an approval that is answered while deliveries fail asks nobody else, and i
   receiver.reply = (response) => response.writeHead(500).end()
   const call = await ask()
   await eventually('an attempt', () => came(call).length > 0)
-  must(await answer(call))
+  unwrap(await answer(call))
   receiver.reply = taking
   await delivered('pager', call, 'ended', 'sent')
   expect(await delivered('pager', call, 'asked', 'dropped')).toMatchObject({ why: 'the approval has ended' })
@@ -279,7 +281,7 @@ test('an approval that is answered while deliveries fail asks nobody else, and i
 test('N14 a delivery follows no redirect, reads no huge response, times out, gives up at 410, and is retried on an operator’s request', async () => {
   await put('strict') // one that no other test has messages waiting for
   receiver.reply = (response) => response.writeHead(307, { location: `${receiver.url}/elsewhere` }).end()
-  const testResult = async () => must(await hurt.operator('testChannel', { params: { name: 'strict' } }))
+  const testResult = async () => unwrap(await hurt.operator('testChannel', { params: { name: 'strict' } }))
   expect(await testResult()).toEqual({ sent: false, why: 'it answered 307; redirects are not followed' })
   expect(receiver.came.filter(({ path }) => path.includes('elsewhere'))).toEqual([])
   receiver.reply = (response) => {
@@ -301,7 +303,7 @@ test('N14 a delivery follows no redirect, reads no huge response, times out, giv
     why: 'it answered 410',
   })
   receiver.reply = taking
-  expect(must(await hurt.operator('retryDeliveries', { params: { name: 'strict' } }))).toEqual({ due: 1 })
+  expect(unwrap(await hurt.operator('retryDeliveries', { params: { name: 'strict' } }))).toEqual({ due: 1 })
   await delivered('strict', call, 'asked', 'sent')
 })
 
@@ -322,24 +324,24 @@ test('N14 a channel with a private address is refused', async () => {
 })
 
 test('V02 a channel’s secrets are in no response, log or journal, and on disk only in its own object', async () => {
-  const answers: unknown[] = [await put('pager'), must(await hurt.operator('listChannels', {}))]
+  const answers: unknown[] = [await put('pager'), unwrap(await hurt.operator('listChannels', {}))]
   const call = await ask()
   await delivered('pager', call, 'asked', 'sent')
   receiver.reply = (response) => response.writeHead(500).end(CANARY)
-  must(await answer(call))
+  unwrap(await answer(call))
   await eventually('a failed attempt', async () =>
     (await deliveries('pager', call)).some(({ why }) => why === 'it answered 500'),
   )
   // Nobody listens there, and the runtime logs the failed connection.
   await put('nobody', { url: `http://127.0.0.1:1/${CANARY}?t=${CANARY}` })
-  answers.push(must(await hurt.operator('testChannel', { params: { name: 'nobody' } })))
+  answers.push(unwrap(await hurt.operator('testChannel', { params: { name: 'nobody' } })))
   expect(answers.at(-1)).toEqual({ sent: false, why: 'the receiver could not be reached' })
   const refused = await hurt.operator('putChannel', {
     params: { name: 'x' },
     body: { kind: 'webhook', url: `http://${CANARY}:${CANARY}@example.com/`, keys: [KEY] },
   })
   answers.push(await deliveries('pager', call), refused)
-  const { items: journal } = must(await hurt.agent('readJournal', { params: { run: call.run }, query: {} }))
+  const { items: journal } = unwrap(await hurt.agent('readJournal', { params: { run: call.run }, query: {} }))
   expect(JSON.stringify([answers, journal])).not.toContain(CANARY)
   expect(JSON.stringify(answers)).toContain(receiver.url) // control: it is the channel that we looked at
   const holds = hurt.filesWith(CANARY)

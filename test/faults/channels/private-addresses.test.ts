@@ -8,7 +8,7 @@ import { networkInterfaces, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { Child, pdeathsig } from '../../../infra/child-process.ts'
-import { outsideNetwork } from '../../../infra/public-network.ts'
+import { publicNetwork } from '../../../infra/public-network.ts'
 import { freePort, ROOT } from '../../../infra/state.ts'
 import { COMPATIBILITY_DATE } from '../../../infra/workerd.ts'
 
@@ -73,10 +73,10 @@ test('N14 the network of channels reaches this host by no address, and no IPv6 a
   const mapped = own.filter((address) => !address.startsWith('[')).map((address) => `[::ffff:${address}]`)
   const at = (address: string) => `http://${address}:${port}/`
   try {
-    await withNetwork(outsideNetwork(true), async (ask) => {
+    await withNetwork(publicNetwork(true), async (ask) => {
       expect(await ask(at('127.0.0.1'))).toBe('reached: inside') // control: tests may
     })
-    await withNetwork(outsideNetwork(false), async (ask) => {
+    await withNetwork(publicNetwork(false), async (ask) => {
       for (const address of [...own, ...mapped])
         expect([address, await ask(at(address))]).toEqual([address, expect.stringMatching(/^not reached/)])
       // Refused without a connection: an attempt would fail later, in another way.

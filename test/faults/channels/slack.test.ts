@@ -19,14 +19,16 @@ import {
   TEAM,
   TOKEN,
 } from '../../support/channels/fake-slack.ts'
-import { eventually, HurtStack, insist, must, revive, strike } from '../../support/stack/hurt-stack.ts'
+import { eventually } from '../../support/eventually.ts'
+import { unwrap } from '../../support/fixtures.ts'
+import { HurtStack, insist, revive, strike } from '../../support/stack/hurt-stack.ts'
 
 let slack: FakeSlack
 let hurt: HurtStack
 beforeAll(async () => {
   slack = await FakeSlack.open()
   hurt = await HurtStack.start({ loopbackChannels: slack.standIns })
-  must(await hurt.operator('putOperator', { params: { name: 'ann' }, body: { roles: ['approver'] } }))
+  unwrap(await hurt.operator('putOperator', { params: { name: 'ann' }, body: { roles: ['approver'] } }))
   const body = {
     kind: 'slack' as const,
     bot_token: TOKEN,
@@ -36,7 +38,7 @@ beforeAll(async () => {
     channel: CHANNEL,
     users: { U0ANN: 'ann' },
   }
-  must(await hurt.operator('putChannel', { params: { name: 'room' }, body }))
+  unwrap(await hurt.operator('putChannel', { params: { name: 'room' }, body }))
 })
 afterEach(() => {
   slack.instead = () => false
@@ -65,7 +67,7 @@ const delivery = (call: Call, kind: Delivery['kind'], is: (one: Delivery) => boo
   eventually(
     `a delivery of what was ${kind}`,
     async () => {
-      const { items } = must(
+      const { items } = unwrap(
         await insist(() => hurt.operator('listDeliveries', { params: { name: 'room' }, query: {} })),
       )
       return items.find((one) => one.approval === call.approval?.id && one.kind === kind && is(one))
@@ -130,7 +132,7 @@ test('a rate limit of Slack is kept: no request before the time that it names', 
   await posted(call)
   const [refused, taken] = slack.calls.slice(before).filter(({ method }) => method === 'chat.postMessage')
   expect((taken?.at ?? 0) - (refused?.at ?? 0)).toBeGreaterThanOrEqual(5_000)
-  must(await answer(call))
+  unwrap(await answer(call))
   await over(call, 'Denied by root')
 })
 
@@ -151,7 +153,7 @@ test('while Slack accepts one message a second and refuses all others, every app
   // The edge gets no request in the meantime, so only its alarm wakes it.
   await eventually('all messages', () => calls.every((call) => slack.about(call.id).length > 0), 120_000)
   expect(refused).toBeLessThan(2 * calls.length) // it asks for a pause, and gets one: those at first, and then at most one for each that it takes
-  const { items } = must(await hurt.operator('listDeliveries', { params: { name: 'room' }, query: {} }))
+  const { items } = unwrap(await hurt.operator('listDeliveries', { params: { name: 'room' }, query: {} }))
   const ours = items.filter(({ approval }) => calls.some((call) => call.approval?.id === approval))
   expect(ours.map(({ state, tries }) => [state, tries])).toEqual(calls.map(() => ['sent', 1])) // what it refused was no try
 }, 180_000)
@@ -174,7 +176,7 @@ test('a refusal of Slack is shown by its name and retried, and the post succeeds
   await posted(call)
   // A deleted message does not affect others.
   slack.messages.length = 0
-  must(await answer(call))
+  unwrap(await answer(call))
   expect(await delivery(call, 'ended', ({ state }) => state === 'failed')).toMatchObject({
     tries: 1,
     why: 'Slack refused it: `message_not_found`',
@@ -210,7 +212,7 @@ test('G09 hostile arguments stay inside their block in every message, and Slackâ
   expect(text).not.toContain('\u202e')
   expect(message.text).not.toMatch(/[<>]/)
   expect(text).not.toContain('"mrkdwn"')
-  must(await answer(call))
+  unwrap(await answer(call))
   await over(call, 'Denied by root')
   expect(faultIn(slack.about(call.id)[0]?.blocks, 50)).toBeUndefined()
 })
@@ -219,14 +221,14 @@ test('V02 Slackâ€™s token and signing secret are in no response, log or journal,
   const call = await ask()
   const message = await posted(call)
   const answers: unknown[] = [
-    must(await hurt.operator('listChannels', {})),
+    unwrap(await hurt.operator('listChannels', {})),
     message,
     await interact(hurt.stack.url, press(message, 'deny', { app: 'A0OTHER' })),
   ]
   slack.instead = (response) => response.writeHead(500).end(`${TOKEN} ${SECRET}`) !== undefined
-  must(await answer(call))
+  unwrap(await answer(call))
   answers.push(await delivery(call, 'ended', ({ why }) => why === 'it answered 500'))
-  const { items } = must(await hurt.operator('readJournal', { params: { run: call.run }, query: {} }))
+  const { items } = unwrap(await hurt.operator('readJournal', { params: { run: call.run }, query: {} }))
   for (const secret of [TOKEN, SECRET]) {
     expect(JSON.stringify([answers, items])).not.toContain(secret)
     const holds = hurt.filesWith(secret)

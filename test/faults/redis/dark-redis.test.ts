@@ -5,7 +5,8 @@ import { readFileSync } from 'node:fs'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { eventually, LoneWorker } from '../../support/worker/lone-worker.ts'
+import { eventually } from '../../support/eventually.ts'
+import { LoneWorker } from '../../support/worker/lone-worker.ts'
 
 /** A TCP proxy whose open connections can be black-holed: they stay open and pass nothing. */
 class Path {

@@ -7,7 +7,9 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { callId } from '../../../shared/ids.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
 import { attested, journalOf } from '../../support/auditor.ts'
-import { eventually, HurtStack, must } from '../../support/stack/hurt-stack.ts'
+import { eventually } from '../../support/eventually.ts'
+import { unwrap } from '../../support/fixtures.ts'
+import { HurtStack } from '../../support/stack/hurt-stack.ts'
 
 const QUEUE = 'doorbell-default.default'
 const KEY = `cs:${QUEUE}`
@@ -91,7 +93,7 @@ describe('Q01 forged doorbells do no harm', () => {
     const asking = await hurt.propose('mark.asking', { mark: 'asking\n' })
     const ended = await hurt.propose('mark.quickly', { mark: 'ended\n' }, { wait: 10 })
     const cancelled = await hurt.propose('mark.asking', { mark: 'cancelled\n' })
-    must(await hurt.agent('cancelCall', { params: { run: cancelled.run, call: cancelled.id } }))
+    unwrap(await hurt.agent('cancelCall', { params: { run: cancelled.run, call: cancelled.id } }))
     const calls = await Promise.all([asking, ended, cancelled].map((call) => hurt.read(call)))
     expect(calls.map(({ state }) => state)).toEqual(['awaiting_approval', 'succeeded', 'cancelled'])
     const before = await Promise.all(calls.map(kindsOf))

@@ -7,21 +7,15 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
 import { attested, endsIn, journalOf } from '../../support/auditor.ts'
-import {
-  about,
-  eventually,
-  HurtStack,
-  processesWith,
-  revive,
-  strike,
-} from '../../support/stack/hurt-stack.ts'
+import { eventually } from '../../support/eventually.ts'
+import { about, HurtStack, processesWith, revive, strike } from '../../support/stack/hurt-stack.ts'
 import {
   arrivesTwice,
-  asItShould,
   type Fault,
   FaultyPath,
   failedButPersisted,
   lostOnTheWay,
+  noFault,
   type WorkerRoute,
 } from '../../support/worker/faulty-path.ts'
 
@@ -188,7 +182,7 @@ test('if the worker can’t reach the edge for longer than a lease, its call end
 })
 
 test('control: a call through the proxy without faults succeeds', async () => {
-  path.next('settle', asItShould)
+  path.next('settle', noFault)
   const call = await hurt.propose('mark.quickly', { mark: 'control\n' }, { wait: 10 })
   expect(call.state).toBe('succeeded')
   expect(readFileSync(`${hurt.stack.state.worker}/worker.json`, 'utf8')).not.toContain(hurt.stack.url)

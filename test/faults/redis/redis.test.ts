@@ -7,7 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Call } from '../../../shared/wire/calls.ts'
 import { attested, journalOf } from '../../support/auditor.ts'
-import { eventually, HurtStack, insist, revive, strike } from '../../support/stack/hurt-stack.ts'
+import { eventually } from '../../support/eventually.ts'
+import { HurtStack, insist, revive, strike } from '../../support/stack/hurt-stack.ts'
 
 const ACKNOWLEDGED_WITHIN_MS = 2_000
 const OUTAGE_MS = 20_000

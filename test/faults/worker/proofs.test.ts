@@ -5,8 +5,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Keys } from '../../../shared/evidence/bundle.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { bearer, type Client, client } from '../../../shared/routes/client.ts'
-import { granted, refusal } from '../../support/fixtures.ts'
-import { eventually, HurtStack, must, revive } from '../../support/stack/hurt-stack.ts'
+import { eventually } from '../../support/eventually.ts'
+import { refusalOf, unwrap } from '../../support/fixtures.ts'
+import { HurtStack, revive } from '../../support/stack/hurt-stack.ts'
 import { fileOf, runFileOf } from '../../support/stack/object-file.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
@@ -26,20 +27,20 @@ beforeAll(async () => {
     workspace: 'call' as const,
     limits: {},
   }
-  must(
+  unwrap(
     await hurt.operator('putTool', {
       params: { name: TOOL },
       body: { ...body, egress: { mode: 'strict', hosts: [] } },
     }),
   )
-  const { key = '' } = must(
+  const { key = '' } = unwrap(
     await hurt.operator('putAgent', { params: { name: POOL }, body: { tools: ['*'], pool: POOL } }),
   )
   agent = client(hurt.stack.url, bearer(key))
 })
 afterAll(() => hurt?.stop())
 
-const propose = async () => must(await agent('proposeCallInNewRun', { body: { tool: TOOL, args: {} } }))
+const propose = async () => unwrap(await agent('proposeCallInNewRun', { body: { tool: TOOL, args: {} } }))
 const enrol = (tiers: ('B' | 'C')[]) => PeerWorker.enrol(hurt.stack.url, hurt.operator, POOL, tiers)
 
 test('K04 a call that a worker may not claim is forwarded once, by a doorbell for a worker that may', async () => {
@@ -47,13 +48,12 @@ test('K04 a call that a worker may not claim is forwarded once, by a doorbell fo
   const redis = hurt.redis()
   const bells = (): Promise<number> => redis.llen(`cs:doorbell-default.${able.id}:wait`)
   const call = await propose()
-  for (const _ of [1, 2, 3]) expect(refusal(await modest.claim(call.id))).toMatch(/sandbox_unavailable/)
+  for (const _ of [1, 2, 3]) expect(refusalOf(await modest.claim(call.id))).toMatch(/sandbox_unavailable/)
   await eventually('its bell is rung', async () => (await bells()) > 0)
   expect(await bells()).toBe(1)
   redis.disconnect()
   await able.run(call.id)
-  for (const { id } of [modest, able])
-    granted(await hurt.operator('revokeWorker', { params: { worker: id } }))
+  for (const { id } of [modest, able]) unwrap(await hurt.operator('revokeWorker', { params: { worker: id } }))
 })
 
 test('L9 K04 an expired proof does not count, and a call that no worker could claim lapses with the reason', async () => {
@@ -78,15 +78,15 @@ test('L9 K04 an expired proof does not count, and a call that no worker could cl
       proof: { tiers: { C: { ok: true } } },
     },
   })
-  expect(refusal(await able.claim(waits.id))).toMatch(/sandbox_unavailable/)
+  expect(refusalOf(await able.claim(waits.id))).toMatch(/sandbox_unavailable/)
   const read = async (call: typeof lapses) =>
-    must(await agent('readCall', { params: { run: call.run, call: call.id } }))
+    unwrap(await agent('readCall', { params: { run: call.run, call: call.id } }))
   await eventually('it is given up', async () => (await read(lapses)).state === 'lapsed', 70_000)
   expect((await read(lapses)).result?.error).toEqual({
     code: 'never_claimed',
     detail: 'no worker claimed it in time: no worker of its pool has proven what it needs: tier C',
   })
-  granted(await again.prove(['B', 'C']))
+  unwrap(await again.prove(['B', 'C']))
   await again.run(waits.id)
 })
 

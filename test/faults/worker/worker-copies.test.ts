@@ -7,21 +7,15 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Child } from '../../../infra/child-process.ts'
 import { readSecrets, type State } from '../../../infra/state.ts'
-import { enrolledAs, prepareWorker, workerSpec } from '../../../infra/worker-process.ts'
+import { enrolledWorkerId, prepareWorker, workerSpec } from '../../../infra/worker-process.ts'
 import { type PrivateJwk, signerFromJwk } from '../../../shared/evidence/dsse.ts'
 import { signRequest } from '../../../shared/evidence/http-signature.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { client } from '../../../shared/routes/client.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
-import {
-  about,
-  eventually,
-  HurtStack,
-  must,
-  processesWith,
-  revive,
-  strike,
-} from '../../support/stack/hurt-stack.ts'
+import { eventually } from '../../support/eventually.ts'
+import { unwrap } from '../../support/fixtures.ts'
+import { about, HurtStack, processesWith, revive, strike } from '../../support/stack/hurt-stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
 let hurt: HurtStack
@@ -56,8 +50,8 @@ function marks({ run }: Call): string[] {
   ]
 }
 const doubledAt = async (): Promise<number | null> => {
-  const { items } = must(await hurt.operator('listWorkers', {}))
-  return items.find(({ id }) => id === enrolledAs(hurt.stack.state))?.doubled_at_ms ?? null
+  const { items } = unwrap(await hurt.operator('listWorkers', {}))
+  return items.find(({ id }) => id === enrolledWorkerId(hurt.stack.state))?.doubled_at_ms ?? null
 }
 
 /** A request of the clone's process, signed with the copied key. */
@@ -122,13 +116,13 @@ test('D9 K02 a claim that was signed ahead of time and recorded is refused when 
   const pool = 'recorded'
   const peer = await PeerWorker.enrol(hurt.stack.url, hurt.operator, pool)
   const secret = 'recorded-secret-0001'
-  must(
+  unwrap(
     await hurt.operator('putSecret', {
       params: { name: 'recorded' },
       body: { value: secret, tools: ['with.secret'] },
     }),
   )
-  const { ...tool } = must(await hurt.operator('readTool', { params: { name: 'talk.slowly' } }))
+  const { ...tool } = unwrap(await hurt.operator('readTool', { params: { name: 'talk.slowly' } }))
   const { description, input_schema, capabilities, executor, egress, limits } = tool
   const spec = {
     description,
@@ -140,8 +134,8 @@ test('D9 K02 a claim that was signed ahead of time and recorded is refused when 
     workspace: 'call' as const,
     secrets: ['recorded'],
   }
-  must(await hurt.operator('putTool', { params: { name: 'with.secret' }, body: spec as never }))
-  must(
+  unwrap(await hurt.operator('putTool', { params: { name: 'with.secret' }, body: spec as never }))
+  unwrap(
     await hurt.operator('putAgent', {
       params: { name: 'dev' },
       body: { tools: ['*'], pool, budget: { max_calls_per_run: 10_000 } },
@@ -149,7 +143,7 @@ test('D9 K02 a claim that was signed ahead of time and recorded is refused when 
   )
   const call = await hurt.propose('with.secret', { mark: 'x' })
   if (call.approval !== undefined)
-    must(
+    unwrap(
       await hurt.operator('answerApproval', {
         params: { id: call.approval.id },
         body: { decision: 'approve' },

@@ -5,7 +5,8 @@ import { execFileSync } from 'node:child_process'
 import { rmSync, statfsSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { eventually, LoneWorker } from '../../support/worker/lone-worker.ts'
+import { eventually } from '../../support/eventually.ts'
+import { LoneWorker } from '../../support/worker/lone-worker.ts'
 
 let lone: LoneWorker
 beforeAll(async () => {
@@ -47,11 +48,11 @@ test('a worker with a full disk claims nothing and says so, and serves again onc
   await eventually('nothing of it is left', () => lone.spool.begun.size === 0)
   fill()
   const calls = await Promise.all(Array.from({ length: 12 }, () => lone.call({ argv: ['true'] })))
-  await lone.said('the spool is not writable; running calls continue, and no new ones start until it is', {
+  await lone.logged('the spool is not writable; running calls continue, and no new ones start until it is', {
     reason: 'ENOSPC',
   })
   await eventually('the rest lies there for others', async () => {
-    const lying = await lone.lying()
+    const lying = await lone.waitingDoorbells()
     return (
       lying > 0 &&
       lying === calls.length - lone.log.filter(({ msg }) => msg === 'a doorbell was ignored').length
@@ -59,7 +60,7 @@ test('a worker with a full disk claims nothing and says so, and serves again onc
   })
   expect(calls.map(({ claims }) => claims)).toEqual(calls.map(() => 0))
   rmSync(filler())
-  await lone.said('the spool is writable again')
+  await lone.logged('the spool is writable again')
   for (const { call } of lone.log.filter(({ msg }) => msg === 'a doorbell was ignored'))
     await Promise.all(calls.filter((one) => one.call === call).map((one) => lone.ringFor(one)))
   for (const call of calls) expect((await lone.settled(call)).statement.predicate.state).toBe('succeeded')

@@ -6,16 +6,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
 import { attested, endsIn, journalOf } from '../../support/auditor.ts'
-import {
-  about,
-  boundTo,
-  eventually,
-  HurtStack,
-  must,
-  processesWith,
-  revive,
-  strike,
-} from '../../support/stack/hurt-stack.ts'
+import { eventually } from '../../support/eventually.ts'
+import { unwrap } from '../../support/fixtures.ts'
+import { about, boundTo, HurtStack, processesWith, revive, strike } from '../../support/stack/hurt-stack.ts'
 
 const KNOWN_WITHIN_MS = 20_000
 
@@ -41,7 +34,7 @@ async function running(
 ): Promise<Call> {
   const call = await on.propose(tool, { mark: `${seconds}\n`, seconds })
   if (call.approval !== undefined)
-    must(
+    unwrap(
       await on.operator('answerApproval', {
         params: { id: call.approval.id },
         body: { decision: 'approve' },
@@ -152,7 +145,7 @@ test('a cancel stops the running process within 5 s, and the worker attests the 
   const stays = about(60)
   const call = await running('mark.slowly', stays)
   const at = Date.now()
-  expect(must(await hurt.agent('cancelCall', { params: { run: call.run, call: call.id } })).state).toBe(
+  expect(unwrap(await hurt.agent('cancelCall', { params: { run: call.run, call: call.id } })).state).toBe(
     'running',
   )
   await eventually('the process is gone', () => processesWith(stays).length === 0, 5_000)
@@ -171,7 +164,7 @@ test('P11 after a race of cancel and claim each call has one end, and no process
     await sleep(n * 4) // from before the claim to well behind it; how far that is depends on who else is at work
     if (n === LAST)
       await eventually('the last one runs', async () => (await hurt.read(call)).state === 'running', 20_000)
-    must(await hurt.agent('cancelCall', { params: { run: call.run, call: call.id } }))
+    unwrap(await hurt.agent('cancelCall', { params: { run: call.run, call: call.id } }))
     return hurt.ended(call, 10_000)
   }
   const ended = await Promise.all(Array.from({ length: LAST + 1 }, (_, n) => race(n)))

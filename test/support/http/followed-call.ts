@@ -2,7 +2,7 @@
 
 import type { Call } from '../../../shared/wire/calls.ts'
 import { LIVE_EVENTS } from '../../../shared/wire/output-events.ts'
-import { eventually } from '../worker/lone-worker.ts'
+import { eventually } from '../eventually.ts'
 import { EventStream, type StreamEvent } from './event-stream.ts'
 
 type Named = Pick<Call, 'run' | 'id'>

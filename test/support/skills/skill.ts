@@ -5,12 +5,12 @@ import { generateKeyPairSync } from 'node:crypto'
 import * as bindgen from '@bytecodealliance/jco-transpile/component'
 import { componentEmbed, componentNew, parse } from '@bytecodealliance/jco-transpile/wasm-tools'
 import { digestOf, sha256 } from '../../../shared/bytes/json.ts'
-import { Writer } from '../../../shared/bytes/wasm-binary.ts'
+import { BinaryWriter } from '../../../shared/bytes/wasm-binary.ts'
 import { type PrivateJwk, type Signer, seal, signerFromJwk } from '../../../shared/evidence/dsse.ts'
 import type { Client } from '../../../shared/routes/client.ts'
 import { WORLD } from '../../../shared/wire/skill-world.ts'
 import { SKILL_TYPE, type SkillManifest, type SkillPackage } from '../../../shared/wire/skills.ts'
-import { granted } from '../fixtures.ts'
+import { unwrap } from '../fixtures.ts'
 import {
   bulk,
   type Code,
@@ -58,13 +58,13 @@ const ECHO: Code = answer(get(PARAMS.inputAt), get(PARAMS.inputLength))
 
 const dataAt = (at: number, words: string): Code => {
   const bytes = [...Buffer.from(words)]
-  return [0, ...i32(at), 0x0b, ...new Writer().u32(bytes.length).bytes(), ...bytes]
+  return [0, ...i32(at), 0x0b, ...new BinaryWriter().u32(bytes.length).bytes(), ...bytes]
 }
 /** A text in memory, at address 1,024. */
 export const text = (words: string): { readonly data: readonly Code[] } => ({ data: [dataAt(1_024, words)] })
 
 /** Address and length of a text placed there as data. */
-export const says = (words: string, kind: 'ok' | 'error' = 'ok') => ({
+export const returnText = (words: string, kind: 'ok' | 'error' = 'ok') => ({
   ...text(words),
   run: answer(i32(1_024), i32(Buffer.byteLength(words)), kind),
 })
@@ -134,7 +134,7 @@ export async function component(parts: Parts = {}, wit = WORLD): Promise<Uint8Ar
 }
 
 /** Assembles a module or component from the text format. */
-export const assembled = (text: string): Promise<Uint8Array> => parse(text)
+export const assemble = (text: string): Promise<Uint8Array> => parse(text)
 
 /** The files that jco generates for a component: types and glue. */
 export async function generatedOf(code: Uint8Array): Promise<Map<string, string>> {
@@ -163,10 +163,13 @@ export const RANDOM = { from: 'countersign:skill/random@0.1.0', name: 'bytes', p
 export type Unbound = Omit<SkillManifest, 'integrity'>
 
 /** Overrides of the bill of materials and provenance that `payloadOf` would make. */
-export type Told = { readonly sbom?: Record<string, unknown>; readonly provenance?: Record<string, unknown> }
+export type PackageExtras = {
+  readonly sbom?: Record<string, unknown>
+  readonly provenance?: Record<string, unknown>
+}
 
 /** The signed payload: the manifest with digests, the code, bill of materials and provenance. */
-export function payloadOf(manifest: Unbound, code: Uint8Array, told: Told = {}) {
+export function payloadOf(manifest: Unbound, code: Uint8Array, told: PackageExtras = {}) {
   const component_sha256 = sha256(code)
   const sbom = {
     bomFormat: 'CycloneDX',
@@ -214,7 +217,7 @@ export class Publisher {
   /** Creates a publisher whose key is listed. */
   static async listed(name: string, root: Client): Promise<Publisher> {
     const publisher = new Publisher(name)
-    granted(await root('putPublisher', { params: { name }, body: { keys: [publisher.signer.x] } }))
+    unwrap(await root('putPublisher', { params: { name }, body: { keys: [publisher.signer.x] } }))
     return publisher
   }
 
@@ -233,7 +236,7 @@ export class Publisher {
     }
   }
 
-  pack(manifest: Unbound, code: Uint8Array, told: Told = {}): SkillPackage {
+  pack(manifest: Unbound, code: Uint8Array, told: PackageExtras = {}): SkillPackage {
     return this.sign(payloadOf(manifest, code, told))
   }
 
@@ -250,7 +253,7 @@ type Wanted =
   | { readonly secret: string }
 
 /** A skill that makes one host call and returns the answer (a secret as JSON) or the error. */
-export function asking(wanted: Wanted): Parts {
+export function hostCallSkill(wanted: Wanted): Parts {
   const texts =
     'secret' in wanted
       ? [wanted.secret]

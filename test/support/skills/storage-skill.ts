@@ -35,8 +35,8 @@ export const DOES = {
   postSix: 'q',
   postAndWait: 'w',
 } as const
-export type Does = keyof typeof DOES
-type Deeds = Readonly<Partial<Record<Does, w.Code>>>
+export type StorageOperation = keyof typeof DOES
+type Deeds = Readonly<Partial<Record<StorageOperation, w.Code>>>
 export const LARGE = 256 * 1_024
 
 /** Parameters of `run`, then its locals. */
@@ -152,16 +152,16 @@ const POSTING: Deeds = {
   ],
 }
 
-export const argumentsOf = (does: Does, key: string, value = ''): Record<string, unknown> => {
+export const argumentsOf = (does: StorageOperation, key: string, value = ''): Record<string, unknown> => {
   if (Buffer.byteLength(key) !== 8) throw new Error('a key or channel of eight bytes')
   return { do: DOES[does], key, value }
 }
 
 /** Each skill imports only its own capability. */
-export const keeper = (): Promise<Uint8Array> => doing(STORAGE, KEEPING)
-export const poster = (): Promise<Uint8Array> => doing(CHANNELS, POSTING)
+export const storageSkill = (): Promise<Uint8Array> => doing(STORAGE, KEEPING)
+export const postingSkill = (): Promise<Uint8Array> => doing(CHANNELS, POSTING)
 /** A skill that posts and then waits for a host's answer. */
-export const waitingPoster = (): Promise<Uint8Array> =>
+export const waitingPostingSkill = (): Promise<Uint8Array> =>
   doing([...CHANNELS, HTTP], { postAndWait: returnTrue([...post, ...request]) })
 
 const doing = (imports: NonNullable<Parts['imports']>, deeds: Deeds): Promise<Uint8Array> =>
@@ -173,7 +173,7 @@ const doing = (imports: NonNullable<Parts['imports']>, deeds: Deeds): Promise<Ui
       ...Object.entries(deeds).flatMap(([does, deed]) => [
         ...w.get(AT),
         ...w.load(BYTE_LOAD, 7),
-        ...w.i32(DOES[does as Does].charCodeAt(0)), // the table's own names
+        ...w.i32(DOES[does as StorageOperation].charCodeAt(0)), // the table's own names
         ...w.op(EQ),
         ...w.when(deed),
       ]),

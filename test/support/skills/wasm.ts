@@ -2,7 +2,7 @@
 // tests use.
 
 import { FUEL } from '../../../edge/skills/metering/meter.ts'
-import { Writer } from '../../../shared/bytes/wasm-binary.ts'
+import { BinaryWriter } from '../../../shared/bytes/wasm-binary.ts'
 
 type Engine = {
   readonly Module: new (bytes: Uint8Array) => object
@@ -36,8 +36,8 @@ export const FUNCREF = 0x70
 export const EXTERNREF = 0x6f
 const EMPTY = 0x40
 
-const u = (value: number): Code => [...new Writer().u32(value).bytes()]
-const s = (value: number): Code => [...new Writer().s64(value).bytes()]
+const u = (value: number): Code => [...new BinaryWriter().u32(value).bytes()]
+const s = (value: number): Code => [...new BinaryWriter().s64(value).bytes()]
 
 export const i32 = (value: number): Code => [0x41, ...s(value | 0)]
 export const i64 = (value: number): Code => [0x42, ...s(value)]
@@ -121,7 +121,7 @@ const signature = ({ params = [], results = [] }: Pick<Fn, 'params' | 'results'>
 ]
 const one = (byte: number): Code => [byte]
 const list = (items: readonly Code[]): Code => [...u(items.length), ...items.flat()]
-const text = (value: string): Code => [...new Writer().text(value).bytes()]
+const text = (value: string): Code => [...new BinaryWriter().text(value).bytes()]
 const limits = ({ min, max }: Limits): Code =>
   max === undefined ? [0, ...u(min)] : [1, ...u(min), ...u(max)]
 
@@ -136,9 +136,9 @@ export function wasm(module: Written): Uint8Array {
     elements = [],
     data = [],
   } = module
-  const out = new Writer().raw([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0])
+  const out = new BinaryWriter().raw([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0])
   const section = (id: number, items: readonly Code[]): void => {
-    if (items.length > 0) out.u8(id).sized(new Writer().raw(list(items)))
+    if (items.length > 0) out.u8(id).sized(new BinaryWriter().raw(list(items)))
   }
   section(1, [...importedFunctions, ...functions].map(signature))
   section(2, [
@@ -181,9 +181,9 @@ export function wasm(module: Written): Uint8Array {
     ...exported(module.memory === undefined ? [] : [module.memory], 2, 0),
     ...exported(globals, 3, importedGlobals.length),
   ])
-  if (module.start !== undefined) out.u8(8).sized(new Writer().u32(module.start))
+  if (module.start !== undefined) out.u8(8).sized(new BinaryWriter().u32(module.start))
   section(9, elements)
-  if (data.length > 0) out.u8(12).sized(new Writer().u32(data.length))
+  if (data.length > 0) out.u8(12).sized(new BinaryWriter().u32(data.length))
   section(
     10,
     functions.map(({ locals = [], body }) => {
@@ -192,6 +192,6 @@ export function wasm(module: Written): Uint8Array {
     }),
   )
   section(11, data)
-  for (const [id, bytes] of module.sections ?? []) out.u8(id).sized(new Writer().raw(bytes))
+  for (const [id, bytes] of module.sections ?? []) out.u8(id).sized(new BinaryWriter().raw(bytes))
   return out.bytes().slice()
 }

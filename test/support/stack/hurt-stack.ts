@@ -14,21 +14,10 @@ import type { Result } from '../../../shared/result.ts'
 import { bearer, type Client, client, type Problem } from '../../../shared/routes/client.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
 import type { ProcessToolSpec as ToolSpec } from '../../../shared/wire/tools.ts'
+import { eventually } from '../eventually.ts'
+import { unwrap } from '../fixtures.ts'
 import { spoolIn } from '../worker/spool.ts'
 import { startTestStack } from './stack.ts'
-
-/** Polls until `look` finds something. */
-export async function eventually<T>(
-  what: string,
-  look: () => T | undefined | false | Promise<T | undefined | false>,
-  within_ms = 15_000,
-): Promise<T> {
-  for (const until = Date.now() + within_ms; ; await sleep(20)) {
-    const found = await look()
-    if (found !== undefined && found !== false) return found
-    if (Date.now() > until) throw new Error(`within ${within_ms} ms this did not come true: ${what}`)
-  }
-}
 
 const tool = (
   argv: readonly string[],
@@ -91,8 +80,8 @@ export class HurtStack {
     const hurt = new HurtStack(await startTestStack(options))
     try {
       for (const [name, body] of Object.entries(TOOLS))
-        must(await hurt.operator('putTool', { params: { name }, body }))
-      must(
+        unwrap(await hurt.operator('putTool', { params: { name }, body }))
+      unwrap(
         await hurt.operator('putAgent', {
           params: { name: 'dev' },
           body: { tools: ['*'], budget: { max_calls_per_run: 10_000 } },
@@ -110,7 +99,7 @@ export class HurtStack {
   }
 
   async run(): Promise<string> {
-    return must(await this.agent('createRun', { body: {} })).id
+    return unwrap(await this.agent('createRun', { body: {} })).id
   }
 
   /** Proposes once. */
@@ -120,7 +109,7 @@ export class HurtStack {
       ...(key === undefined ? {} : { headers: { 'idempotency-key': key } }),
     }
     const body = { tool: name, args }
-    return must(
+    return unwrap(
       run === undefined
         ? await this.agent('proposeCallInNewRun', { body, ...more })
         : await this.agent('proposeCall', { params: { run }, body, ...more }),
@@ -128,7 +117,7 @@ export class HurtStack {
   }
 
   async read({ run, id }: Pick<Call, 'run' | 'id'>): Promise<Call> {
-    return must(await insist(() => this.agent('readCall', { params: { run, call: id } })))
+    return unwrap(await insist(() => this.agent('readCall', { params: { run, call: id } })))
   }
 
   /** The call in one of these states; asked for a few times a second. */
@@ -190,7 +179,7 @@ export class HurtStack {
   /** How the call ended, as the tenant's log tells: its run's object is left in peace, so that nobody but time wakes it. */
   toldByLog({ id }: Call, within_ms: number): Promise<string> {
     const look = async (): Promise<string | undefined> => {
-      const { items } = must(await insist(() => this.operator('listCalls', { query: { last: 100 } })))
+      const { items } = unwrap(await insist(() => this.operator('listCalls', { query: { last: 100 } })))
       return items.find(({ call }) => call === id)?.state
     }
     return eventually(`the log tells the end of ${id}`, look, within_ms)
@@ -213,12 +202,6 @@ export class HurtStack {
     redis.on('error', () => undefined) // a test may take Redis away
     return redis
   }
-}
-
-/** An answer that has to be a success. */
-export function must<T>(result: Result<T, Problem>): T {
-  if (!result.ok) throw new Error(`refused: ${JSON.stringify(result.error)}`)
-  return result.value
 }
 
 /** Asks until somebody answers: what a client does while the edge is down. Refusals are answers. */

@@ -4,7 +4,7 @@
 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Child, pdeathsig, type Spec } from '../../../infra/child-process.ts'
+import { Child, type ChildSpec, pdeathsig } from '../../../infra/child-process.ts'
 import { userNamed, WORKER_USER } from '../../../infra/packages.ts'
 import { asWorker } from '../../../infra/run-as-user.ts'
 
@@ -12,7 +12,7 @@ const folder = process.argv[2] ?? tmpdir()
 const user = userNamed(WORKER_USER) ?? { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
 const sleeping = pdeathsig(['/usr/bin/sleep', '60'])
 
-const spec = (name: string, argv: readonly string[]): Spec => ({
+const spec = (name: string, argv: readonly string[]): ChildSpec => ({
   name,
   argv,
   env: { PATH: '/usr/bin:/bin' },

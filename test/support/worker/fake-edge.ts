@@ -6,7 +6,7 @@ import { generateKeyPairSync } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { checkSettlement } from '../../../edge/call/settlement.ts'
-import { BODY, digestOf, type Json, parseJson, sha256 } from '../../../shared/bytes/json.ts'
+import { BODY_BOUNDS, digestOf, type Json, parseJson, sha256 } from '../../../shared/bytes/json.ts'
 import {
   countersign,
   type Envelope,
@@ -23,7 +23,7 @@ import {
   type Statement,
   sealGrant,
 } from '../../../shared/evidence/statement.ts'
-import { provenMeans, readProof, type WorkerProof } from '../../../shared/evidence/worker-proof.ts'
+import { provenResources, readProof, type WorkerProof } from '../../../shared/evidence/worker-proof.ts'
 import { type Code, FAILURES } from '../../../shared/failures.ts'
 import { callId, newWorkerId, ulid } from '../../../shared/ids.ts'
 import { DEFAULT_LIMITS, LIMITS } from '../../../shared/limits.ts'
@@ -73,7 +73,7 @@ type Reply = { status: number; body: unknown }
  * Replaces an answer: by another reply; `cut` drops the connection; `hang` never answers; `html` is
  * a gateway's error page. With `after`, the edge handles the request first.
  */
-export type Misdeed = {
+export type Misbehaviour = {
   readonly route: WorkerRoute
   readonly after: boolean
   readonly times: number
@@ -120,7 +120,7 @@ export class FakeEdge {
   /** Input files by digest; a test may replace the bytes. */
   readonly files = new Map<string, Buffer>()
   /** All requests that reached a route, in order. */
-  readonly heard: {
+  readonly requests: {
     route: WorkerRoute
     headers: IncomingMessage['headers']
     body: unknown
@@ -132,7 +132,7 @@ export class FakeEdge {
   /** How far this edge's clock is ahead of the host's. */
   ahead_ms = 0
   /** Alters the answer to a claim. */
-  bend: (claim: Claim, grant: Grant) => Claim = (claim) => claim
+  alterClaim: (claim: Claim, grant: Grant) => Claim = (claim) => claim
   revoked = false
   /** Whether it accepts output files. */
   hasRoom = true
@@ -140,7 +140,7 @@ export class FakeEdge {
   readonly proofs: WorkerProof[] = []
   /** The number of connections so far. */
   connections = 0
-  readonly #misdeeds: (Misdeed & { left: number })[] = []
+  readonly #misdeeds: (Misbehaviour & { left: number })[] = []
   readonly #nonces = new Set<string>()
   readonly #server = createServer((request, response) => void this.#serve(request, response))
   readonly #sockets = new Set<Socket>()
@@ -187,14 +187,14 @@ export class FakeEdge {
     this.worker = worker
   }
 
-  misbehave(route: WorkerRoute, reply: Misdeed['reply'], { after = false, times = 1 } = {}): void {
+  misbehave(route: WorkerRoute, reply: Misbehaviour['reply'], { after = false, times = 1 } = {}): void {
     this.#misdeeds.push({ route, reply, after, times, left: times })
   }
 
   /** Ends all misbehaviour. */
   behave(): void {
     this.#misdeeds.length = 0
-    this.bend = (claim) => claim
+    this.alterClaim = (claim) => claim
   }
 
   propose({
@@ -285,7 +285,7 @@ export class FakeEdge {
   }
 
   count(route: WorkerRoute): number {
-    return this.heard.filter((entry) => entry.route === route).length
+    return this.requests.filter((entry) => entry.route === route).length
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -301,7 +301,7 @@ export class FakeEdge {
     const misdeed = this.#misdeeds.find((candidate) => candidate.route === route && candidate.left > 0)
     if (misdeed !== undefined) misdeed.left -= 1
     if (misdeed?.after === false)
-      this.heard.push({ route, headers: request.headers, body: undefined, refused: undefined })
+      this.requests.push({ route, headers: request.headers, body: undefined, refused: undefined })
     const reply = misdeed?.after === false ? undefined : this.#answer(route, path, request, raw)
     const outcome = misdeed === undefined ? reply : misdeed.reply
     if (outcome === 'cut' || outcome === undefined) return void request.socket.destroy()
@@ -324,12 +324,14 @@ export class FakeEdge {
   #answer(route: WorkerRoute, path: string, request: IncomingMessage, raw: Buffer): Reply {
     const read: Route = ROUTES[route]
     const parsed =
-      raw.byteLength === 0 ? undefined : parseJson(raw, { ...BODY, bytes: read.body_bytes ?? BODY.bytes })
+      raw.byteLength === 0
+        ? undefined
+        : parseJson(raw, { ...BODY_BOUNDS, bytes: read.body_bytes ?? BODY_BOUNDS.bytes })
     const body = read.body?.safeParse(parsed?.ok ? parsed.value : undefined)
     const note = (reply: Reply): Reply => {
       // `problem` made it.
       const refused = reply.status >= 400 ? (reply.body as { code: Code }).code : undefined
-      this.heard.push({ route, headers: request.headers, body: body?.data, refused })
+      this.requests.push({ route, headers: request.headers, body: body?.data, refused })
       return reply
     }
     if (route === 'keys') return note(this.#keys())
@@ -380,7 +382,7 @@ export class FakeEdge {
     const proof = readProof(envelope, { tenant: this.tenant, id, kid: kidOf(x), x })
     if (!proof.ok) return problem('proof_invalid', proof.error)
     this.proofs.push(proof.value)
-    return { status: 200, body: { tiers: provenMeans(proof.value).tiers } }
+    return { status: 200, body: { tiers: provenResources(proof.value).tiers } }
   }
 
   #keys(): Reply {
@@ -425,7 +427,7 @@ export class FakeEdge {
       facts_digest: grant.facts.digest,
       secrets: call.secrets,
     }
-    return { status: 200, body: this.bend(claim, grant) }
+    return { status: 200, body: this.alterClaim(claim, grant) }
   }
 
   #put(digest: string, bytes: Buffer): Reply {

@@ -42,7 +42,7 @@ export const arrivesTwice: Fault = async ({ forward, reply }) => {
   await forward()
   reply(await forward())
 }
-export const asItShould: Fault = async ({ forward, reply }) => reply(await forward())
+export const noFault: Fault = async ({ forward, reply }) => reply(await forward())
 
 export class FaultyPath {
   /** The routes of all requests, in order. */
@@ -119,7 +119,7 @@ export class FaultyPath {
     const reply = ({ status, headers, body }: Answer): void =>
       void outgoing.writeHead(status, headers).end(body)
     const forward = (): Promise<Answer> => this.#forward(incoming, Buffer.concat(chunks))
-    await (waiting?.fault ?? asItShould)({ route, forward, reply, cut }).catch(cut)
+    await (waiting?.fault ?? noFault)({ route, forward, reply, cut }).catch(cut)
   }
 
   #forward({ method, url, headers }: IncomingMessage, body: Buffer): Promise<Answer> {

@@ -15,33 +15,21 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { Queue } from 'bullmq'
 import { Child, pdeathsig } from '../../../infra/child-process.ts'
-import { removeDelegated } from '../../../infra/delegate-cgroup.ts'
+import { removeEmptyCgroups } from '../../../infra/delegate-cgroup.ts'
 import { userNamed, WORKER_USER } from '../../../infra/packages.ts'
 import { redisProgram, redisSpec, redisUrl } from '../../../infra/redis.ts'
 import { asWorker } from '../../../infra/run-as-user.ts'
 import { freePort, openState, ROOT, readSecrets, type Secrets, type State } from '../../../infra/state.ts'
 import { enrolWorker, prepareWorker, workerSpec } from '../../../infra/worker-process.ts'
+import { eventually } from '../eventually.ts'
 import { copyOfSeeded } from '../stack/seeded-state.ts'
 import { type FakeCall, FakeEdge, type Proposal } from './fake-edge.ts'
 import { spoolIn } from './spool.ts'
 
 /** One line of the worker's log. */
 export type LogLine = { readonly msg: string; readonly level: string; readonly [field: string]: unknown }
-
-export async function eventually<T>(
-  what: string,
-  check: () => T | undefined | false | Promise<T | undefined | false>,
-  within_ms = 15_000,
-): Promise<T> {
-  for (const until = Date.now() + within_ms; ; await sleep(10)) {
-    const found = await check()
-    if (found !== undefined && found !== false) return found
-    if (Date.now() > until) throw new Error(`not within ${within_ms} ms: ${what}`)
-  }
-}
 
 type Ended = { readonly status: number | null; readonly stdout: string; readonly stderr: string }
 
@@ -189,7 +177,7 @@ export class LoneWorker {
   }
 
   /** Removes the data of a stopped Redis, so that it starts empty. */
-  forgetRedis(): void {
+  emptyRedis(): void {
     rmSync(join(this.state.redis, 'appendonlydir'), { recursive: true })
   }
 
@@ -203,7 +191,7 @@ export class LoneWorker {
     await this.#queue?.close()
     await this.redis.kill()
     await this.edge.stop()
-    removeDelegated()
+    removeEmptyCgroups()
   }
 
   /** Adds any job, as the edge or an attacker with the Redis password can. */
@@ -231,7 +219,7 @@ export class LoneWorker {
   }
 
   /** Rings on the worker's own queue, as the edge does for calls that no other worker can run. */
-  async ringAlone({ run, call }: FakeCall): Promise<void> {
+  async ringOwnQueue({ run, call }: FakeCall): Promise<void> {
     const queue = this.#openQueue(this.edge.worker?.id)
     await queue.add(
       'ring',
@@ -242,7 +230,7 @@ export class LoneWorker {
   }
 
   /** The number of untaken doorbells in both queues. */
-  async lying(): Promise<number> {
+  async waitingDoorbells(): Promise<number> {
     const queues = [this.edge.pool, this.edge.worker?.id].map((name) => this.#openQueue(name))
     const counts = await Promise.all(queues.map((queue) => queue.getWaitingCount()))
     await Promise.all(queues.map((queue) => queue.close()))
@@ -261,7 +249,7 @@ export class LoneWorker {
   }
 
   /** Waits for the first log line with this message and these fields, starting at line `from`. */
-  said(msg: string, fields: Record<string, unknown> = {}, from = 0): Promise<LogLine> {
+  logged(msg: string, fields: Record<string, unknown> = {}, from = 0): Promise<LogLine> {
     const fits = (line: LogLine): boolean =>
       line.msg === msg && Object.entries(fields).every(([key, value]) => line[key] === value)
     return eventually(`the worker logs \`${msg}\` ${JSON.stringify(fields)}`, () =>

@@ -19,20 +19,20 @@ import {
   type Statement,
   statementOf,
 } from '../../../shared/evidence/statement.ts'
-import { type Means, PROOF_TYPE, type WorkerProof } from '../../../shared/evidence/worker-proof.ts'
-import { attestationId, split } from '../../../shared/ids.ts'
+import { PROOF_TYPE, type WorkerProof, type WorkerResources } from '../../../shared/evidence/worker-proof.ts'
+import { attestationId, splitId } from '../../../shared/ids.ts'
 import type { OutputFiles } from '../../../shared/plan/call-files.ts'
 import type { Outcome, StreamSummary, Tier } from '../../../shared/plan/plan.ts'
 import { type Client, type Credentials, client } from '../../../shared/routes/client.ts'
 import type { Claim, Settlement } from '../../../shared/wire/workers.ts'
-import { granted } from '../fixtures.ts'
+import { unwrap } from '../fixtures.ts'
 
 // Ed25519.
 export const newSigner = (): Signer =>
   signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk)
 
 /** The reported execution, before it is signed. */
-export type Seen = {
+export type ReportedExecution = {
   readonly outcome?: Outcome
   readonly stdout?: string | Uint8Array
   readonly stderr?: string | Uint8Array
@@ -78,13 +78,13 @@ export class PeerWorker {
     pool: string,
     tiers: Tier[] = ['B', 'C'],
   ): Promise<PeerWorker> {
-    const { token } = granted(await operator('createEnrolment', { body: { pool } }))
+    const { token } = unwrap(await operator('createEnrolment', { body: { pool } }))
     const signer = newSigner()
-    const enrolled = granted(
+    const enrolled = unwrap(
       await client(url)('enroll', { body: { token, x: signer.x, name: 'peer', tiers } }),
     )
     const peer = new PeerWorker(url, signer, enrolled)
-    granted(await peer.prove(tiers))
+    unwrap(await peer.prove(tiers))
     return peer
   }
 
@@ -133,9 +133,9 @@ export class PeerWorker {
     }
   }
 
-  claim(call: string, tiers: Tier[] = ['B', 'C'], means: Partial<Means> = {}) {
+  claim(call: string, tiers: Tier[] = ['B', 'C'], means: Partial<WorkerResources> = {}) {
     const body = {
-      run: split(call).run,
+      run: splitId(call).run,
       call,
       tiers,
       egress: tiers.includes('C'),
@@ -156,17 +156,17 @@ export class PeerWorker {
   }
 
   /** Claims and settles a call without running it. */
-  async run(call: string, seen: Seen = {}) {
-    return granted(await this.settle(granted(await this.claim(call)), seen))
+  async run(call: string, seen: ReportedExecution = {}) {
+    return unwrap(await this.settle(unwrap(await this.claim(call)), seen))
   }
 
-  settle(claim: Claim, seen: Seen = {}) {
+  settle(claim: Claim, seen: ReportedExecution = {}) {
     return this.client('settle', { body: this.settlement(claim, seen) })
   }
 
   settlement(
     claim: Claim,
-    seen: Seen = {},
+    seen: ReportedExecution = {},
     bend: (statement: Statement) => unknown = (statement) => statement,
   ): Settlement {
     return {
@@ -178,13 +178,13 @@ export class PeerWorker {
 
   statement(
     { grant: envelope, plan }: Claim,
-    { outcome = { kind: 'exit', code: 0 }, stdout = '', stderr = '', files, cgroup }: Seen = {},
+    { outcome = { kind: 'exit', code: 0 }, stdout = '', stderr = '', files, cgroup }: ReportedExecution = {},
   ): Statement {
     const grant = grantOf(envelope)
     const { call, run } = grant.facts
     const now = Date.now()
     return statementOf({
-      attestation_id: attestationId(run, split(call).n),
+      attestation_id: attestationId(run, splitId(call).n),
       ...endingOf(outcome),
       facts: grant.facts,
       grant: {

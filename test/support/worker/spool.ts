@@ -2,14 +2,14 @@
 
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Line, Spooled } from '../../../worker/calls/spool.ts'
+import type { Line, SpooledSettlement } from '../../../worker/calls/spool.ts'
 
 /** By call: the fence under which it began, and the settlement that waits for the edge. */
 export function spoolIn(home: string): {
   readonly begun: ReadonlyMap<string, number>
-  readonly settled: ReadonlyMap<string, Spooled>
+  readonly settled: ReadonlyMap<string, SpooledSettlement>
 } {
-  const [begun, settled] = [new Map<string, number>(), new Map<string, Spooled>()]
+  const [begun, settled] = [new Map<string, number>(), new Map<string, SpooledSettlement>()]
   const path = join(home, 'spool/journal')
   const lines = existsSync(path) ? readFileSync(path, 'utf8').split('\n').slice(0, -1) : []
   for (const line of lines.map((text) => JSON.parse(text) as Line)) {

@@ -6,8 +6,9 @@ import { canonical, digestOf, sha256 } from '../../../shared/bytes/json.ts'
 import { kidOf, payloadBytes, signedByExactly } from '../../../shared/evidence/dsse.ts'
 import { STATEMENT_TYPE } from '../../../shared/evidence/statement.ts'
 import { LIMITS } from '../../../shared/limits.ts'
+import { eventually } from '../../support/eventually.ts'
 import { about, processesWith } from '../../support/stack/hurt-stack.ts'
-import { eventually, LoneWorker } from '../../support/worker/lone-worker.ts'
+import { LoneWorker } from '../../support/worker/lone-worker.ts'
 
 let lone: LoneWorker
 beforeAll(async () => {
@@ -212,7 +213,7 @@ test('V02 the log has one line per call with ids, states and times, without argu
     stdin: 'args',
   })
   await lone.settled(call)
-  const line = await lone.said('ended', { call: call.call })
+  const line = await lone.logged('ended', { call: call.call })
   expect(line).toMatchObject({ tool: 'test.tool', state: 'succeeded', tier: 'C' })
   for (const field of ['claim_ms', 'run_ms', 'settle_ms']) expect(line[field]).toBeTypeOf('number')
   expect(JSON.stringify(lone.log)).not.toContain('canary')

@@ -12,19 +12,19 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { newWorkerId } from '../../../shared/ids.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { collectOutputFiles } from '../../../worker/calls/output-files.ts'
-import { type Link, openLink } from '../../../worker/link/client.ts'
-import { Veil } from '../../../worker/sandbox/streams/secret-mask.ts'
+import { type EdgeLink, openEdgeLink } from '../../../worker/link/client.ts'
+import { SecretMask } from '../../../worker/sandbox/streams/secret-mask.ts'
 import { weakened } from '../../support/weakened.ts'
 import { FakeEdge, newSigner } from '../../support/worker/fake-edge.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'countersign-collect-'))
 const edge = new FakeEdge()
-let link: Link
+let link: EdgeLink
 beforeAll(async () => {
   await edge.start()
   const [signer, worker] = [newSigner(), newWorkerId(Date.now())]
   edge.worker = { id: worker, x: signer.x }
-  link = openLink(edge.url, { tenant: edge.tenant, worker, signer })
+  link = openEdgeLink(edge.url, { tenant: edge.tenant, worker, signer })
 })
 afterAll(async () => {
   link?.close()
@@ -36,7 +36,7 @@ const CALL = 'call_01JZ0000000000000000000000_1'
 const collected = (
   folder: string,
   { by = collectOutputFiles, within_ms = 20_000, secrets = {}, signal = AbortSignal.timeout(60_000) } = {},
-) => by(folder, { call: CALL, mask: new Veil(secrets), link, until_ms: Date.now() + within_ms, signal })
+) => by(folder, { call: CALL, mask: new SecretMask(secrets), link, until_ms: Date.now() + within_ms, signal })
 
 const OUTPUTS = 'worker/calls/output-files.ts'
 async function without(

@@ -7,8 +7,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { FAILURES } from '../../../shared/failures.ts'
 import type { ProcessPlan as Plan } from '../../../shared/plan/plan.ts'
 import { Arena, planOf } from '../../escape/arena/arena.ts'
+import { eventually } from '../../support/eventually.ts'
 import type { Proposal } from '../../support/worker/fake-edge.ts'
-import { eventually, LoneWorker } from '../../support/worker/lone-worker.ts'
+import { LoneWorker } from '../../support/worker/lone-worker.ts'
 
 let lone: LoneWorker
 beforeAll(async () => {

@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sha256 } from '../../../shared/bytes/json.ts'
 import { LIMITS } from '../../../shared/limits.ts'
-import { eventually, LoneWorker } from '../../support/worker/lone-worker.ts'
+import { eventually } from '../../support/eventually.ts'
+import { LoneWorker } from '../../support/worker/lone-worker.ts'
 
 let lone: LoneWorker
 beforeAll(async () => {

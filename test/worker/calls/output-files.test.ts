@@ -7,7 +7,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sha256 } from '../../../shared/bytes/json.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { LeftFile } from '../../../shared/plan/call-files.ts'
-import { eventually, LoneWorker } from '../../support/worker/lone-worker.ts'
+import { eventually } from '../../support/eventually.ts'
+import { LoneWorker } from '../../support/worker/lone-worker.ts'
 
 let lone: LoneWorker
 beforeAll(async () => {

@@ -5,8 +5,9 @@
 import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { eventually } from '../../support/eventually.ts'
 import type { FakeCall } from '../../support/worker/fake-edge.ts'
-import { eventually, LoneWorker } from '../../support/worker/lone-worker.ts'
+import { LoneWorker } from '../../support/worker/lone-worker.ts'
 
 let lone: LoneWorker
 beforeAll(async () => {
@@ -21,7 +22,7 @@ const folderOf = (run: string): string => join(lone.state.worker, 'runs', run)
 
 async function rungAlone(proposal: Parameters<LoneWorker['call']>[0]): Promise<FakeCall> {
   const call = lone.edge.propose(proposal)
-  await lone.ringAlone(call)
+  await lone.ringOwnQueue(call)
   return call
 }
 
@@ -76,7 +77,7 @@ test('both queues together respect the worker’s concurrency, take no more from
   const running = (): number => calls.filter(({ state }) => state === 'running').length
   await eventually(
     'two run, and what they leave lies in Redis for others',
-    async () => running() === 2 && (await lone.lying()) === 4,
+    async () => running() === 2 && (await lone.waitingDoorbells()) === 4,
     WITHIN,
   )
   let most = 0

@@ -19,7 +19,7 @@ import { join } from 'node:path'
 import { afterAll, expect, test, vi } from 'vitest'
 import { RunFolders } from '../../../worker/calls/run-folders.ts'
 import { removeLeftOvers } from '../../../worker/host/owned-folders.ts'
-import { eventually } from '../../support/worker/lone-worker.ts'
+import { eventually } from '../../support/eventually.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'countersign-runs-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))

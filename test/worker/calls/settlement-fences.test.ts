@@ -7,17 +7,17 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { seal } from '../../../shared/evidence/dsse.ts'
 import { STATEMENT_TYPE } from '../../../shared/evidence/statement.ts'
-import { Settling } from '../../../worker/calls/settlements.ts'
-import { Spool, type Spooled } from '../../../worker/calls/spool.ts'
+import { SettlementSender } from '../../../worker/calls/settlements.ts'
+import { Spool, type SpooledSettlement } from '../../../worker/calls/spool.ts'
 import { openLog } from '../../../worker/host/log.ts'
-import { openLink } from '../../../worker/link/client.ts'
+import { openEdgeLink } from '../../../worker/link/client.ts'
+import { eventually } from '../../support/eventually.ts'
 import { newSigner } from '../../support/worker/fake-edge.ts'
 import { FaultyPath } from '../../support/worker/faulty-path.ts'
-import { eventually } from '../../support/worker/lone-worker.ts'
 
 const CALL = 'call_01JZ0000000000000000000000_1'
 const signer = newSigner()
-const result = (fence: number): Spooled => ({
+const result = (fence: number): SpooledSettlement => ({
   call: CALL,
   deadline_ms: Date.now() + 60_000,
   settlement: {
@@ -35,13 +35,13 @@ const refusal = (status: number, code: string) => ({
 test('L4 a late refusal of an earlier result drops that result only, not the one waiting after it', async () => {
   const home = mkdtempSync(join(tmpdir(), 'countersign-fences-'))
   const path = new FaultyPath('http://127.0.0.1:9')
-  const link = openLink(await path.open(), {
+  const link = openEdgeLink(await path.open(), {
     tenant: 'default',
     worker: 'wrk_01JZ0000000000000000000000',
     signer,
   })
   const spool = new Spool(join(home, 'spool'))
-  const settling = new Settling(
+  const settling = new SettlementSender(
     link,
     spool,
     signer,

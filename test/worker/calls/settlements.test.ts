@@ -8,8 +8,9 @@ import { sha256 } from '../../../shared/bytes/json.ts'
 import { seal } from '../../../shared/evidence/dsse.ts'
 import { STATEMENT_TYPE } from '../../../shared/evidence/statement.ts'
 import { SPOOL_BOUNDS } from '../../../worker/calls/spool.ts'
+import { eventually } from '../../support/eventually.ts'
 import { type FakeCall, newSigner } from '../../support/worker/fake-edge.ts'
-import { eventually, LoneWorker } from '../../support/worker/lone-worker.ts'
+import { LoneWorker } from '../../support/worker/lone-worker.ts'
 
 let lone: LoneWorker
 beforeAll(async () => {
@@ -30,7 +31,7 @@ const YES_FOR_ANOTHER = {
   },
 }
 const endsOf = async ({ call }: FakeCall): Promise<number> => {
-  await lone.said('ended', { call })
+  await lone.logged('ended', { call })
   return lone.log.filter((line) => line.msg === 'ended' && line['call'] === call).length
 }
 const spoolIsEmpty = (): Promise<true> =>
@@ -92,7 +93,7 @@ test.each([
       truncated: true,
     })
     expect(stdout.byteLength).toBe(0)
-    await lone.said('the edge refused the full result of a call and accepted its ending alone', {
+    await lone.logged('the edge refused the full result of a call and accepted its ending alone', {
       call: call.call,
       code,
       status,
@@ -108,7 +109,7 @@ test.each([
 ])('a result that the edge finally refuses (%s) is dropped and logged', async (code, status, times) => {
   lone.edge.misbehave('settle', { status, body: { status, code, detail: 'no' } }, { times })
   const call = await lone.call({ argv: ['echo', 'lost'] })
-  await lone.said('the edge refused a result; it is dropped', { call: call.call, code, status })
+  await lone.logged('the edge refused a result; it is dropped', { call: call.call, code, status })
   await spoolIsEmpty()
   expect(call.settled).toBeUndefined()
 })
@@ -118,14 +119,14 @@ test('while the edge is away a result waits in the spool; afterwards it is sent 
   await eventually('the call runs', () => running.state === 'running')
   await lone.edge.stop()
   const from = lone.log.length
-  await lone.said('ended', { call: running.call, result: 'waiting' }, from)
+  await lone.logged('ended', { call: running.call, result: 'waiting' }, from)
   expect(lone.spool.settled.has(running.call)).toBe(true)
   const rung = await lone.call({ argv: ['true'] })
-  await lone.said('the edge does not answer; running calls continue, and the worker retries', {}, from)
+  await lone.logged('the edge does not answer; running calls continue, and the worker retries', {}, from)
   await lone.edge.start()
   expect((await lone.settled(running)).statement.predicate.state).toBe('succeeded')
   expect((await lone.settled(rung)).statement.predicate.state).toBe('succeeded')
-  await lone.said('the edge answers again', {}, from)
+  await lone.logged('the edge answers again', {}, from)
   await spoolIsEmpty()
   expect([running.settlements, rung.settlements]).toEqual([1, 1])
 })
@@ -133,16 +134,16 @@ test('while the edge is away a result waits in the spool; afterwards it is sent 
 test('after kill -9 an unacknowledged result is sent by the next worker process before anything else', async () => {
   lone.edge.misbehave('settle', busy, { times: 1_000 })
   const call = await lone.call({ argv: ['echo', 'survives'] })
-  await lone.said('ended', { call: call.call, result: 'waiting' })
+  await lone.logged('ended', { call: call.call, result: 'waiting' })
   await lone.process.kill()
   expect(lone.spool.settled.has(call.call)).toBe(true)
   lone.edge.behave()
-  const from = lone.edge.heard.length
+  const from = lone.edge.requests.length
   await lone.start()
   const { statement, stdout } = await lone.settled(call)
   expect([statement.predicate.state, stdout.toString()]).toEqual(['succeeded', 'survives\n'])
   await spoolIsEmpty()
-  const routes = lone.edge.heard.slice(from).map(({ route }) => route)
+  const routes = lone.edge.requests.slice(from).map(({ route }) => route)
   expect(routes.filter((route) => route === 'claim' || route === 'settle')[0]).toBe('settle')
 })
 
@@ -151,10 +152,10 @@ test('L2 after kill -9 during a call the next worker process does not run it aga
   await eventually('the process was begun', () => lone.spool.begun.get(call.call) === 1)
   const from = lone.log.length
   await lone.process.restart()
-  const lost = await lone.said(LOST, { calls: 1 }, from)
+  const lost = await lone.logged(LOST, { calls: 1 }, from)
   expect(lost['first']).toEqual([call.call])
   await lone.ringFor(call)
-  await lone.said(
+  await lone.logged(
     'a doorbell was ignored',
     { call: call.call, reason: 'this worker already started it' },
     from,
@@ -171,14 +172,14 @@ test('D15 calls lost with a worker are summarised in one warning at its next sta
   await eventually('all were begun', () => calls.every(({ call }) => lone.spool.begun.get(call) === 1))
   const from = lone.log.length
   await lone.process.restart()
-  const lost = await lone.said(LOST, {}, from)
+  const lost = await lone.logged(LOST, {}, from)
   expect([lost['calls'], [...(lost['first'] as string[])].sort()]).toEqual([
     3,
     calls.map(({ call }) => call).sort(),
   ])
   const then = lone.log.length
   await lone.process.restart()
-  await lone.said('ready', {}, then)
+  await lone.logged('ready', {}, then)
   const warnings = lone.log
     .slice(from)
     .filter((line) => JSON.stringify(line).includes(calls[0]?.call ?? '') && line.level === 'warn')
@@ -192,7 +193,7 @@ test('a worker with a full spool takes no doorbell until the edge has accepted t
     { times: 1_000_000 },
   )
   const call = await lone.call({ argv: ['true'] })
-  await lone.said('ended', { call: call.call, result: 'waiting' })
+  await lone.logged('ended', { call: call.call, result: 'waiting' })
   await lone.process.kill()
   const settled = lone.spool.settled.get(call.call)
   const others = Array.from({ length: SPOOL_BOUNDS.settlements - 1 }, (_, n) =>

@@ -9,8 +9,9 @@ import { Child, pdeathsig } from '../../../infra/child-process.ts'
 import { redisProgram } from '../../../infra/redis.ts'
 import { freePort, ROOT, type State } from '../../../infra/state.ts'
 import { PATTERNS } from '../../../shared/ids.ts'
+import { eventually } from '../../support/eventually.ts'
 import { newSigner } from '../../support/worker/fake-edge.ts'
-import { eventually, LoneWorker } from '../../support/worker/lone-worker.ts'
+import { LoneWorker } from '../../support/worker/lone-worker.ts'
 
 let lone: LoneWorker | undefined
 afterEach(async () => {
@@ -70,7 +71,7 @@ test('enrolment creates a key once that only the worker can read, and stores the
     edge: { kid: lone.edge.signer.kid },
   })
   expect(file).not.toContain(lone.edge.token)
-  expect(lone.edge.heard[0]?.body).toMatchObject({
+  expect(lone.edge.requests[0]?.body).toMatchObject({
     name: expect.stringMatching(PATTERNS.name),
     tiers: ['B', 'C'],
   })
@@ -103,7 +104,7 @@ test('after SIGTERM the worker takes no more calls, lets running ones end, settl
   expect(running.settled?.stdout.toString()).toBe('done\n')
   expect(waiting.claims).toBe(0)
   expect(lone.spool.begun.size).toBe(0)
-  await lone.said('stopped', { running: 0, waiting: 0 })
+  await lone.logged('stopped', { running: 0, waiting: 0 })
   await lone.start()
   expect((await lone.settled(waiting)).statement.predicate.state).toBe('succeeded')
 })
@@ -146,9 +147,9 @@ test('a second signal ends the worker at once with exit code 1, and its sandboxe
   await eventually('the process runs', () => processesWith('sleep\x004711') > 0)
   const { pid = 0 } = lone.process
   process.kill(pid, 'SIGTERM')
-  await lone.said('stopping', { running: 1 })
+  await lone.logged('stopping', { running: 1 })
   process.kill(pid, 'SIGINT')
-  await lone.said('killed by a second signal', { signal: 'SIGINT' })
+  await lone.logged('killed by a second signal', { signal: 'SIGINT' })
   await eventually('nothing of the call is left', () => processesWith('sleep\x004711') === 0)
   await eventually('the worker is gone', () => !lone?.process.running)
   expect(call.settlements).toBe(0)
@@ -218,7 +219,7 @@ test('a result that the edge did not accept before shutdown is sent by the next 
     { times: 1_000 },
   )
   const call = await lone.call({ argv: ['echo', 'late'] })
-  await lone.said('ended', { call: call.call, result: 'waiting' })
+  await lone.logged('ended', { call: call.call, result: 'waiting' })
   await lone.process.stop()
   expect(lone.spool.settled.has(call.call)).toBe(true)
   lone.edge.behave()
@@ -240,9 +241,9 @@ test('a worker waits for an edge and a Redis that are not up yet', async () => {
   await lone.edge.stop()
   await lone.redis.kill()
   const started = lone.process.start()
-  await lone.said('the edge does not answer; running calls continue, and the worker retries')
+  await lone.logged('the edge does not answer; running calls continue, and the worker retries')
   await lone.edge.start()
-  await lone.said('Redis is unreachable; doorbells wait, and running calls continue')
+  await lone.logged('Redis is unreachable; doorbells wait, and running calls continue')
   await lone.startRedis()
   expect(await started).toMatchObject({ ok: true })
   expect((await lone.settled(await lone.call({ argv: ['true'] }))).statement.predicate.state).toBe(

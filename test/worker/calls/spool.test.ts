@@ -18,7 +18,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { ROOT } from '../../../infra/state.ts'
 import { type PrivateJwk, seal, signerFromJwk } from '../../../shared/evidence/dsse.ts'
 import { STATEMENT_TYPE } from '../../../shared/evidence/statement.ts'
-import { Spool, type Spooled } from '../../../worker/calls/spool.ts'
+import { Spool, type SpooledSettlement } from '../../../worker/calls/spool.ts'
 
 // Ed25519.
 const signer = signerFromJwk(
@@ -27,7 +27,7 @@ const signer = signerFromJwk(
 const CALL = 'call_01JZ0000000000000000000000_1'
 const OTHER = 'call_01JZ0000000000000000000000_2'
 const STAYS = Buffer.from('it stays').toString('base64')
-const spooled = (call: string, fence = 1, stdout = ''): Spooled => ({
+const spooled = (call: string, fence = 1, stdout = ''): SpooledSettlement => ({
   call,
   deadline_ms: 0,
   settlement: { fence, envelope: seal(STATEMENT_TYPE, { call }, signer), output: { stdout, stderr: '' } },

@@ -4,17 +4,17 @@ import { execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
-import { parents, removeDelegated } from '../../../infra/delegate-cgroup.ts'
+import { parentCgroups, removeEmptyCgroups } from '../../../infra/delegate-cgroup.ts'
 import { asWorker } from '../../../infra/run-as-user.ts'
 import { ROOT } from '../../../infra/state.ts'
-import { eventually } from '../../support/worker/lone-worker.ts'
+import { eventually } from '../../support/eventually.ts'
 
 const [file = '', ...args] = asWorker({ uid: 65_533, gid: 65_533 }, {}, () => ['/usr/bin/sleep', '60'])
 const worker = spawn(file, args, { stdio: 'ignore' })
 afterAll(() => worker.kill('SIGKILL'))
 
 function ofWorker(): string | undefined {
-  const [parent] = parents()
+  const [parent] = parentCgroups()
   if (parent === undefined) throw new Error('this host lets root delegate no cgroup')
   const name = readdirSync(parent).find((entry) => entry.startsWith(`countersign-${worker.pid}-`))
   return name === undefined ? undefined : join(parent, name)
@@ -34,13 +34,13 @@ test('a clean-up keeps the empty cgroup of a call while its worker lives and rem
   mkdirSync(call)
   tidyElsewhere()
   expect(existsSync(call)).toBe(true)
-  removeDelegated()
+  removeEmptyCgroups()
   expect(existsSync(call)).toBe(true)
   const gone = new Promise((settle) => worker.once('exit', settle))
   worker.kill('SIGKILL')
   await gone
   await eventually('the group is gone', () => {
-    removeDelegated()
+    removeEmptyCgroups()
     return !existsSync(group)
   })
 })

@@ -4,8 +4,9 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { afterAll, expect, test } from 'vitest'
+import { eventually } from '../../support/eventually.ts'
 import { processesWith } from '../../support/stack/hurt-stack.ts'
-import { eventually, LoneWorker } from '../../support/worker/lone-worker.ts'
+import { LoneWorker } from '../../support/worker/lone-worker.ts'
 
 const lone = await LoneWorker.make()
 afterAll(() => lone.end())

@@ -2,17 +2,17 @@
 
 import { mkdir } from 'node:fs/promises'
 import { expect, test } from 'vitest'
-import { faultOf } from '../../../worker/host/error-report.ts'
+import { errorReport } from '../../../worker/host/error-report.ts'
 
 const WORD = 'hunter2'
 
 test('an internal error is reported by code and place, without its message', async () => {
   const named = await mkdir(`/${WORD.repeat(50)}`).catch((error: unknown) => error)
-  expect(faultOf(named).code).toBe('ENAMETOOLONG')
+  expect(errorReport(named).code).toBe('ENAMETOOLONG')
   const thrown = new TypeError(`not this:\n    at ${WORD}`)
-  expect(faultOf(thrown)).toEqual({ code: 'TypeError', at: expect.stringContaining('fault.test.ts') })
+  expect(errorReport(thrown)).toEqual({ code: 'TypeError', at: expect.stringContaining('fault.test.ts') })
   const changed = new Error(WORD)
   changed.message = 'another'
   for (const error of [named, thrown, changed, WORD])
-    expect(JSON.stringify(faultOf(error))).not.toContain(WORD)
+    expect(JSON.stringify(errorReport(error))).not.toContain(WORD)
 })

@@ -44,7 +44,7 @@ test('as root the worker refuses every command', () => {
     expect([command, status]).toEqual([command, 1])
     expect(`${stdout}${stderr}`).toContain('does not run as root; start it as a dedicated user')
   }
-  expect(lone.edge.heard.map(({ route }) => route)).toEqual(['enroll'])
+  expect(lone.edge.requests.map(({ route }) => route)).toEqual(['enroll'])
 })
 
 test.each(['darwin', 'win32'])(
@@ -118,12 +118,12 @@ test('L1 a worker whose edge has another key than the pinned one refuses to star
 
 test('P08 with a grant for another digest nothing runs, and the refusal reaches the edge', async () => {
   await lone.start()
-  lone.edge.bend = (claim, grant) => {
+  lone.edge.alterClaim = (claim, grant) => {
     const facts = { ...grant.facts, digest: 'f'.repeat(64) }
     return { ...claim, grant: sealGrant({ ...grant, facts }, lone.edge.signer) }
   }
   const call = await lone.call({ argv: ['echo', 'ran'] })
-  expect(await lone.said('ended', { call: call.call })).toMatchObject({
+  expect(await lone.logged('ended', { call: call.call })).toMatchObject({
     state: 'failed',
     code: 'grant_invalid',
   })

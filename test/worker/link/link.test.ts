@@ -4,9 +4,9 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type PrivateJwk, signerFromJwk } from '../../../shared/evidence/dsse.ts'
-import { type Link, openLink, openUnsignedLink } from '../../../worker/link/client.ts'
+import { type EdgeLink, openEdgeLink, openUnsignedLink } from '../../../worker/link/client.ts'
+import { eventually } from '../../support/eventually.ts'
 import { FakeEdge } from '../../support/worker/fake-edge.ts'
-import { eventually } from '../../support/worker/lone-worker.ts'
 
 // Ed25519.
 const signer = signerFromJwk(
@@ -17,7 +17,7 @@ const beat = { body: { tiers: [], running: [] } }
 const busy = { status: 503, body: { status: 503, code: 'overloaded', detail: 'busy' } }
 
 let edge: FakeEdge
-let link: Link
+let link: EdgeLink
 beforeEach(async () => {
   edge = new FakeEdge()
   await edge.start()
@@ -28,7 +28,7 @@ beforeEach(async () => {
   open.close()
   if (!enrolled.ok) throw new Error(enrolled.error.detail)
   const { worker, tenant } = enrolled.value
-  link = openLink(edge.url, { worker, tenant, signer }, WITHIN_MS)
+  link = openEdgeLink(edge.url, { worker, tenant, signer }, WITHIN_MS)
 })
 afterEach(async () => {
   link.close()
@@ -37,15 +37,15 @@ afterEach(async () => {
 
 test('successive requests to the edge use one connection', async () => {
   const before = edge.connections
-  for (let count = 0; count < 20; count++) expect((await link.ask('heartbeat', beat)).ok).toBe(true)
+  for (let count = 0; count < 20; count++) expect((await link.request('heartbeat', beat)).ok).toBe(true)
   expect(edge.connections).toBe(before + 1)
 })
 
 test('an idle connection that the edge closed is replaced without an error', async () => {
-  expect((await link.ask('heartbeat', beat)).ok).toBe(true)
+  expect((await link.request('heartbeat', beat)).ok).toBe(true)
   await edge.stop()
   await edge.start()
-  expect((await link.ask('heartbeat', beat)).ok).toBe(true)
+  expect((await link.request('heartbeat', beat)).ok).toBe(true)
 })
 
 test.each([
@@ -63,7 +63,7 @@ test.each([
   async (_name, reply) => {
     edge.misbehave('heartbeat', reply, { times: 2 })
     const started = performance.now()
-    expect(await link.ask('heartbeat', beat)).toMatchObject({
+    expect(await link.request('heartbeat', beat)).toMatchObject({
       ok: false,
       error: { status: 0, code: 'unavailable' },
     })
@@ -73,17 +73,17 @@ test.each([
 
 test('an answer of a newer edge with unknown fields is accepted', async () => {
   edge.misbehave('heartbeat', { status: 200, body: { stop: [], now_ms: 7, more: 'of a later version' } })
-  expect(await link.ask('heartbeat', beat)).toMatchObject({ ok: true, value: { now_ms: 7 } })
+  expect(await link.request('heartbeat', beat)).toMatchObject({ ok: true, value: { now_ms: 7 } })
 })
 
 test('a request is retried while a retry may help, each time with a new signature', async () => {
   edge.misbehave('heartbeat', busy, { times: 3 })
-  const answer = await link.insist('heartbeat', beat, {
+  const answer = await link.requestUntilFinal('heartbeat', beat, {
     patience_ms: 10_000,
     signal: new AbortController().signal,
   })
   expect(answer.ok).toBe(true)
-  const nonces = edge.heard.flatMap(({ route, headers }) =>
+  const nonces = edge.requests.flatMap(({ route, headers }) =>
     route === 'heartbeat' ? [String(headers['signature-input'])] : [],
   )
   expect(new Set(nonces).size).toBe(4)
@@ -92,16 +92,18 @@ test('a request is retried while a retry may help, each time with a new signatur
 test('retries end at the time limit, when aborted, and at a final refusal', async () => {
   edge.misbehave('heartbeat', busy, { times: 1_000 })
   const never = new AbortController().signal
-  expect(await link.insist('heartbeat', beat, { patience_ms: 200, signal: never })).toMatchObject({
+  expect(await link.requestUntilFinal('heartbeat', beat, { patience_ms: 200, signal: never })).toMatchObject({
     ok: false,
     error: { code: 'overloaded' },
   })
   const stop = new AbortController()
-  const asking = link.insist('heartbeat', beat, { patience_ms: 60_000, signal: stop.signal })
+  const asking = link.requestUntilFinal('heartbeat', beat, { patience_ms: 60_000, signal: stop.signal })
   stop.abort()
   expect(await asking).toMatchObject({ ok: false, error: { code: 'overloaded' } })
   const requests = edge.count('heartbeat')
-  expect(await link.insist('heartbeat', beat, { patience_ms: 60_000, signal: stop.signal })).toMatchObject({
+  expect(
+    await link.requestUntilFinal('heartbeat', beat, { patience_ms: 60_000, signal: stop.signal }),
+  ).toMatchObject({
     ok: false,
     error: { status: 0 },
   })
@@ -109,7 +111,9 @@ test('retries end at the time limit, when aborted, and at a final refusal', asyn
   edge.behave()
   edge.revoked = true
   const before = edge.count('heartbeat')
-  expect(await link.insist('heartbeat', beat, { patience_ms: 60_000, signal: never })).toMatchObject({
+  expect(
+    await link.requestUntilFinal('heartbeat', beat, { patience_ms: 60_000, signal: never }),
+  ).toMatchObject({
     ok: false,
     error: { status: 401 },
   })
@@ -123,8 +127,8 @@ test('D9 K02 nonces begin with the edge’s latest epoch, even if the same answe
   }
   edge.misbehave('heartbeat', stale, { times: 1 })
   edge.ahead_ms = 7_200_000
-  expect((await link.ask('heartbeat', beat)).ok).toBe(true)
-  const inputs = edge.heard.flatMap(({ route, headers }) =>
+  expect((await link.request('heartbeat', beat)).ok).toBe(true)
+  const inputs = edge.requests.flatMap(({ route, headers }) =>
     route === 'heartbeat' ? [String(headers['signature-input'])] : [],
   )
   expect(inputs.map((input) => /nonce="EPOCH-0123456789[A-Za-z0-9_-]{24}"/.test(input))).toEqual([
@@ -140,21 +144,21 @@ test('the worker ignores an epoch that can’t begin a nonce', async () => {
       status: 401,
       body: { status: 401, code: 'stale_epoch', detail: 'restarted', epoch },
     })
-    expect(await link.ask('heartbeat', beat)).toMatchObject({ ok: false, error: { code: 'stale_epoch' } })
-    expect((await link.ask('heartbeat', beat)).ok).toBe(true)
+    expect(await link.request('heartbeat', beat)).toMatchObject({ ok: false, error: { code: 'stale_epoch' } })
+    expect((await link.request('heartbeat', beat)).ok).toBe(true)
   }
 })
 
 test('J03 the first refusal for a wrong clock corrects the worker’s clock, and a heartbeat makes it precise', async () => {
   edge.ahead_ms = 7_200_000
   const sentAt = link.clock.mark()
-  const answer = await link.ask('heartbeat', beat)
+  const answer = await link.request('heartbeat', beat)
   expect(answer.ok).toBe(true)
   expect(Math.abs(link.clock.now() - edge.now())).toBeLessThan(1_500)
   if (answer.ok) link.clock.learn(answer.value.now_ms, sentAt)
   await eventually('the clock fits', async () => {
     const mark = link.clock.mark()
-    const next = await link.ask('heartbeat', beat)
+    const next = await link.request('heartbeat', beat)
     if (next.ok) link.clock.learn(next.value.now_ms, mark)
     return Math.abs(link.clock.now() - edge.now()) < 50
   })

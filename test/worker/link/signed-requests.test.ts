@@ -7,7 +7,8 @@ import { countersign, type PrivateJwk, signerFromJwk } from '../../../shared/evi
 import { contentDigest } from '../../../shared/evidence/http-signature.ts'
 import { sealGrant } from '../../../shared/evidence/statement.ts'
 import { LIMITS } from '../../../shared/limits.ts'
-import { eventually, type LogLine, LoneWorker } from '../../support/worker/lone-worker.ts'
+import { eventually } from '../../support/eventually.ts'
+import { type LogLine, LoneWorker } from '../../support/worker/lone-worker.ts'
 
 // Ed25519.
 const stranger = signerFromJwk(
@@ -20,12 +21,12 @@ beforeAll(async () => {
   await lone.start()
 })
 afterEach(() => {
-  lone.edge.bend = (claim) => claim
+  lone.edge.alterClaim = (claim) => claim
 })
 afterAll(() => lone?.end())
 
 const stillServes = async (): Promise<void> => {
-  lone.edge.bend = (claim) => claim
+  lone.edge.alterClaim = (claim) => claim
   expect((await lone.settled(await lone.call({ argv: ['true'] }))).statement.predicate.state).toBe(
     'succeeded',
   )
@@ -34,7 +35,7 @@ const stillServes = async (): Promise<void> => {
 test('K02 each worker request is signed over method, authority, path and content, with a new nonce and the current time', async () => {
   await stillServes()
   const nonces = new Set<string>()
-  const signed = lone.edge.heard.filter(({ route }) => route !== 'enroll' && route !== 'keys')
+  const signed = lone.edge.requests.filter(({ route }) => route !== 'enroll' && route !== 'keys')
   expect(signed.length).toBeGreaterThan(2)
   for (const { headers, refused } of signed) {
     expect(refused).toBeUndefined()
@@ -60,7 +61,7 @@ test('K02 a request that the edge refuses as a replay is sent again with a new s
   await stillServes()
 })
 
-const REFUSED: readonly (readonly [string, LoneWorker['edge']['bend']])[] = [
+const REFUSED: readonly (readonly [string, LoneWorker['edge']['alterClaim']])[] = [
   ['P08 other arguments', (claim) => ({ ...claim, args: { text: 'changed after the decision' } })],
   [
     'P08 a swapped plan',
@@ -84,9 +85,9 @@ const REFUSED: readonly (readonly [string, LoneWorker['edge']['bend']])[] = [
 ]
 
 test.each(REFUSED)('P08 Q03 T01: %s: nothing runs, and the refusal reaches the edge', async (_name, bend) => {
-  lone.edge.bend = bend
+  lone.edge.alterClaim = bend
   const call = await lone.call({ argv: ['echo', 'ran'] })
-  const line = await lone.said('ended', { call: call.call })
+  const line = await lone.logged('ended', { call: call.call })
   expect(line).toMatchObject({ state: 'failed', code: 'grant_invalid' })
   expect(call.settled?.stdout.byteLength ?? 0).toBe(0)
   await stillServes()
@@ -94,7 +95,7 @@ test.each(REFUSED)('P08 Q03 T01: %s: nothing runs, and the refusal reaches the e
 
 test('Q02 a grant for another worker or another call is ignored without a report to the edge', async () => {
   const other = lone.edge.propose({ argv: ['true'] })
-  const bends: LoneWorker['edge']['bend'][] = [
+  const bends: LoneWorker['edge']['alterClaim'][] = [
     (claim, grant) => ({
       ...claim,
       grant: sealGrant({ ...grant, worker: 'wrk_01JZ0000000000000000000000' }, lone.edge.signer),
@@ -106,9 +107,9 @@ test('Q02 a grant for another worker or another call is ignored without a report
     (claim) => ({ ...claim, grant: { ...claim.grant, payload: 'e30=' } }),
   ]
   for (const bend of bends) {
-    lone.edge.bend = bend
+    lone.edge.alterClaim = bend
     const call = await lone.call({ argv: ['true'] })
-    await lone.said('the answer to a claim holds no grant for this call and worker', { call: call.call })
+    await lone.logged('the answer to a claim holds no grant for this call and worker', { call: call.call })
     expect(call.settlements).toBe(0)
   }
   await stillServes()
@@ -126,17 +127,17 @@ test('a refused heartbeat ends no running call: not by overload, by policy, or b
     [401, 'bad_signature'],
   ] as const)
     lone.edge.misbehave('heartbeat', { status, body: { status, code, detail: 'no' } })
-  await lone.said(
+  await lone.logged(
     'the edge refuses heartbeats; running calls continue, no new ones start, and the worker retries',
     { code: 'overloaded' },
     from,
   )
-  await lone.said(
+  await lone.logged(
     'the edge does not accept this worker; ask an operator whether it was revoked, or enrol again',
     {},
     from,
   )
-  await lone.said('the edge answers again', {}, from)
+  await lone.logged('the edge answers again', {}, from)
   expect(running.settled).toBeUndefined()
   running.cancelled = true
   expect((await lone.settled(running)).statement.predicate.error).toBe('cancelled')
@@ -151,7 +152,7 @@ test('K01 a revoked worker takes no more calls at once, ends running ones after 
   await eventually('the call runs', () => running.state === 'running')
   const beats = lone.edge.count('heartbeat')
   lone.edge.revoked = true
-  await lone.said(
+  await lone.logged(
     'the edge does not accept this worker; ask an operator whether it was revoked, or enrol again',
     {},
     from,
@@ -177,7 +178,7 @@ test('K01 a revoked worker takes no more calls at once, ends running ones after 
     kind: 'infra',
     detail: 'the edge stopped accepting this worker while the call ran',
   })
-  await lone.said('the edge answers again', {}, before)
+  await lone.logged('the edge answers again', {}, before)
   await lone.settled(calls[2] ?? running)
   for (const call of calls) if (call.settled === undefined) await lone.ringFor(call)
   for (const call of calls) expect((await lone.settled(call)).statement.predicate.state).toBe('succeeded')

@@ -5,9 +5,10 @@ import { execFileSync } from 'node:child_process'
 import { renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { provenMeans, type WorkerProof } from '../../../shared/evidence/worker-proof.ts'
+import { provenResources, type WorkerProof } from '../../../shared/evidence/worker-proof.ts'
 import { LIMITS } from '../../../shared/limits.ts'
-import { eventually, LoneWorker } from '../../support/worker/lone-worker.ts'
+import { eventually } from '../../support/eventually.ts'
+import { LoneWorker } from '../../support/worker/lone-worker.ts'
 
 let lone: LoneWorker
 beforeAll(async () => {
@@ -34,10 +35,10 @@ const ended = async (tier: 'B' | 'C') =>
   (await lone.settled(await lone.call({ argv: ['true'], tier }), 30_000)).statement.predicate
 
 test('L8 a worker’s first message after its enrolment is a proof with checks, results, time and versions', () => {
-  const routes = lone.edge.heard.map(({ route }) => route)
+  const routes = lone.edge.requests.map(({ route }) => route)
   expect(routes).not.toContain('claim')
   const [proof] = lone.edge.proofs
-  expect(proof && provenMeans(proof).tiers).toEqual(['B', 'C'])
+  expect(proof && provenResources(proof).tiers).toEqual(['B', 'C'])
   expect([proof?.egress.ok, proof?.prepared?.ok]).toEqual([true, true])
   expect(Math.abs(Date.now() - (proof?.at_ms ?? 0))).toBeLessThan(LIMITS.proof_every_ms)
   expect(proof?.versions).toMatchObject({
@@ -52,7 +53,7 @@ test('L8 a worker that loses something a tier needs reports it and runs no call 
   expect((await ended('C')).state).toBe('succeeded')
   inside('/usr/bin/mount', '--bind', '/etc/passwd', '/usr/bin/bwrap')
   const lost = await proveNow()
-  expect([provenMeans(lost).tiers, lost.egress.ok]).toEqual([['B'], false])
+  expect([provenResources(lost).tiers, lost.egress.ok]).toEqual([['B'], false])
   expect(
     lost.tiers.C.checks
       .filter(({ ok }) => !ok)
@@ -61,11 +62,11 @@ test('L8 a worker that loses something a tier needs reports it and runs no call 
   ).toContain('countersign-worker doctor')
   expect(await ended('C')).toMatchObject({ state: 'failed', error: 'sandbox_unavailable' })
   // The edge hands out no call of that tier before it knows.
-  const claims = lone.edge.heard.filter(({ route }) => route === 'claim')
+  const claims = lone.edge.requests.filter(({ route }) => route === 'claim')
   expect(claims.at(-1)?.body).toMatchObject({ tiers: ['B'], egress: false })
   expect((await ended('B')).state).toBe('succeeded')
   const heartbeatNamed = (tiers: string) =>
-    lone.edge.heard.some(({ body }) => JSON.stringify(body)?.includes(`"tiers":${tiers},"running"`))
+    lone.edge.requests.some(({ body }) => JSON.stringify(body)?.includes(`"tiers":${tiers},"running"`))
   await eventually('a heartbeat says so', () => heartbeatNamed('["B"]'), 20_000)
 
   inside('/usr/bin/umount', '/usr/bin/bwrap')
@@ -78,7 +79,7 @@ test('L8 if warm sandboxes fail their checks, calls start cold, and the edge is 
   writeFileSync(fake, '#!/bin/sh\nexit 0\n', { mode: 0o755 }) // a gate that never runs the tool
   inside('/usr/bin/mount', '--bind', fake, '/usr/bin/perl')
   const lost = await proveNow()
-  expect([provenMeans(lost).tiers, lost.prepared?.ok]).toEqual([['B', 'C'], false])
+  expect([provenResources(lost).tiers, lost.prepared?.ok]).toEqual([['B', 'C'], false])
   expect((await ended('C')).state).toBe('succeeded')
   inside('/usr/bin/umount', '/usr/bin/perl')
   await nextOwnProof(({ prepared }) => prepared?.ok === true)
@@ -88,7 +89,7 @@ test('L8 after a probe breaks off the worker takes no call, tells the edge why, 
   const folder = join(lone.state.worker, 'sandbox')
   renameSync(folder, `${folder}.away`)
   const lost = await proveNow()
-  expect(provenMeans(lost)).toEqual({ tiers: [], egress: false, cgroups: false, profiles: [] })
+  expect(provenResources(lost)).toEqual({ tiers: [], egress: false, cgroups: false, profiles: [] })
   expect(lost.tiers.B.checks).toEqual([
     { name: 'the probe runs to its end', ok: false, seen: expect.stringContaining('ENOENT') },
   ])

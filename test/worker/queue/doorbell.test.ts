@@ -8,8 +8,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Queue } from 'bullmq'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openLog } from '../../../worker/host/log.ts'
-import { openQueue, readDoorbell } from '../../../worker/queue/doorbells.ts'
-import { eventually, LoneWorker } from '../../support/worker/lone-worker.ts'
+import { openDoorbellQueue, readDoorbell } from '../../../worker/queue/doorbells.ts'
+import { eventually } from '../../support/eventually.ts'
+import { LoneWorker } from '../../support/worker/lone-worker.ts'
 
 const RUN = 'run_01JZ0000000000000000000000'
 const CALL = 'call_01JZ0000000000000000000000_1'
@@ -70,7 +71,7 @@ test('Q01 a forged doorbell runs nothing: malformed ones are dropped, and unknow
   )
   expect(lone.edge.count('claim')).toBe(before)
   await lone.ring({ tenant: 'default', run: RUN, call: CALL })
-  await lone.said('a doorbell was ignored', { call: CALL, code: 'not_claimable' })
+  await lone.logged('a doorbell was ignored', { call: CALL, code: 'not_claimable' })
   expect(ends(CALL)).toBe(0)
   await stillServes()
 })
@@ -83,7 +84,7 @@ test('Q02 the name and options of a Redis job have no effect', async () => {
 
 test('Q03 a replayed old doorbell gets no second grant', async () => {
   const call = await lone.call({ argv: ['true'] })
-  await lone.said('ended', { call: call.call })
+  await lone.logged('ended', { call: call.call })
   for (let again = 0; again < 5; again++) await lone.ringFor(call)
   await eventually(
     'each was answered',
@@ -108,7 +109,7 @@ test('Q05 a result under an outdated fence is refused by the edge and dropped', 
   const call = await lone.call({ argv: ['sleep', '2'] }) // long enough to see it running
   await eventually('the call runs', () => call.state === 'running')
   call.fence += 1 // the edge has granted it to another worker
-  await lone.said('the edge refused a result; it is dropped', { call: call.call, code: 'stale_fence' })
+  await lone.logged('the edge refused a result; it is dropped', { call: call.call, code: 'stale_fence' })
   expect(call.settled).toBeUndefined()
   await eventually('nothing of it is kept', () => !lone.spool.begun.has(call.call))
   await stillServes()
@@ -129,10 +130,10 @@ test('Q06 no result of a call ever appears in Redis', async () => {
 
 test('Q07 after Redis lost all data, the worker receives the next doorbell', async () => {
   await lone.redis.kill()
-  await lone.said('Redis is unreachable; doorbells wait, and running calls continue')
-  lone.forgetRedis()
+  await lone.logged('Redis is unreachable; doorbells wait, and running calls continue')
+  lone.emptyRedis()
   await lone.startRedis()
-  await lone.said('Redis is back')
+  await lone.logged('Redis is back')
   await stillServes()
 })
 
@@ -141,7 +142,7 @@ test('while Redis is away a running call ends normally, and later doorbells are 
   const running = await lone.call({ argv: ['sleep', '1.5'] })
   await eventually('the call runs', () => running.state === 'running')
   await lone.redis.kill()
-  await lone.said('Redis is unreachable; doorbells wait, and running calls continue', {}, from)
+  await lone.logged('Redis is unreachable; doorbells wait, and running calls continue', {}, from)
   const rung = lone.call({ argv: ['true'] })
   expect((await lone.settled(running)).statement.predicate.state).toBe('succeeded')
   await lone.startRedis()
@@ -196,7 +197,7 @@ test.each([
         if (left) late += 1
         await sleep(5)
       }
-      const queue = openQueue({
+      const queue = openDoorbellQueue({
         redis_url,
         tenant,
         pool,

@@ -2,10 +2,10 @@
 // encoding that docs/keys-and-secrets.md names (V01). The encoded values here were produced by other programs.
 
 import { expect, test } from 'vitest'
-import { Veil } from '../../../worker/sandbox/streams/secret-mask.ts'
+import { SecretMask } from '../../../worker/sandbox/streams/secret-mask.ts'
 import { seeded } from '../../shared/random-json.ts'
 
-const through = (mask: Veil, chunks: readonly Buffer[]): string => {
+const through = (mask: SecretMask, chunks: readonly Buffer[]): string => {
   const stream = mask.stream()
   return Buffer.concat([...chunks.map((chunk) => stream.take(chunk)), stream.end()]).toString()
 }
@@ -52,7 +52,7 @@ const WRITTEN = {
 test.each(Object.entries(WRITTEN))(
   'V01 a secret as %s is masked, however the stream is cut',
   (_name, spelled) => {
-    const mask = new Veil({ token: VALUE })
+    const mask = new SecretMask({ token: VALUE })
     for (const size of [1, 2, 3, 7, 64, 10_000])
       expect(through(mask, inPieces(`<${spelled}>`, size))).toBe('<«secret token»>')
   },
@@ -89,7 +89,7 @@ test('V01 random secrets in other programs’ encodings within other text are ma
     const random = seeded(seed)
     const value = `W0rd-50!${randomText(random, Math.floor(random() * (seed % 10 === 0 ? 600 : 40)))}`
     const [before, after] = [randomText(random, seed % 4), randomText(random, seed % 5)]
-    const mask = new Veil({ token: value })
+    const mask = new SecretMask({ token: value })
     for (const [n, encode] of ENCODERS.entries()) {
       const alone = encode(Buffer.from(value), random)
       const text = encode(Buffer.from(`${before}${value}${after}`), seeded(seed))
@@ -108,7 +108,7 @@ test('V01 random secrets in other programs’ encodings within other text are ma
 
 test('V01 text without a secret passes the mask unchanged, whatever it looks like', () => {
   const random = seeded(7)
-  const mask = new Veil({ token: 'hunter2-hunter2', key: LINES.join('\n') })
+  const mask = new SecretMask({ token: 'hunter2-hunter2', key: LINES.join('\n') })
   for (let i = 0; i < 200; i++) {
     const text = `${randomText(random, 300)} %4 \\u00 &#x &amp 0x \\ ${'%41'.repeat(3)} 104, 117, 110 ${'aHVu'.repeat(3)}\n`
     expect(through(mask, inPieces(text, 1 + Math.floor(random() * 40)))).toBe(text)
@@ -116,7 +116,7 @@ test('V01 text without a secret passes the mask unchanged, whatever it looks lik
 })
 
 test('V01 single lines and partial lines of a longer secret are masked, also if indented', () => {
-  const mask = new Veil({ key: LINES.join('\n') })
+  const mask = new SecretMask({ key: LINES.join('\n') })
   expect(mask.text(`before ${LINES.join('\n')} after`)).toBe('before «secret key»\n«secret key» after')
   expect(mask.text(`key: |\r\n    ${LINES.join('\r\n    ')}\r\nother: 1`)).toBe(
     'key: |\r\n    «secret key»\r\n    «secret key»\r\nother: 1',
@@ -126,7 +126,7 @@ test('V01 single lines and partial lines of a longer secret are masked, also if 
 })
 
 test('V01 overlapping, repeated and truncated secrets are masked', () => {
-  const mask = new Veil({ pin: 'abababab', token: 'babababacd' })
+  const mask = new SecretMask({ pin: 'abababab', token: 'babababacd' })
   for (const text of [
     'abababab'.repeat(100),
     'ababababacd',
@@ -144,21 +144,21 @@ test('V01 overlapping, repeated and truncated secrets are masked', () => {
 })
 
 test('text that can’t begin a secret passes the mask at once, and a stream without secrets is never held back', () => {
-  const stream = new Veil({ token: 'hunter2-hunter2' }).stream()
+  const stream = new SecretMask({ token: 'hunter2-hunter2' }).stream()
   expect(stream.take(Buffer.from('progress 10 %\n')).toString()).toBe('progress 10 %\n')
   expect(stream.take(Buffer.from('so far: hunter2-')).toString()).toBe('so far: ')
   expect(stream.take(Buffer.from('n!')).toString()).toBe('hunter2-n!')
   const chunk = Buffer.from('as it is')
-  expect(new Veil().stream().take(chunk)).toBe(chunk)
+  expect(new SecretMask().stream().take(chunk)).toBe(chunk)
 })
 
 test('a stream of mere beginnings of a secret holds back at most the longest encoding of one piece', () => {
-  const stream = new Veil({ pin: 'a'.repeat(8_192) }).stream()
+  const stream = new SecretMask({ pin: 'a'.repeat(8_192) }).stream()
   let out = 0
   for (let i = 0; i < 20; i++) out += stream.take(Buffer.alloc(8_191, 'a')).length
   out += stream.end().length
   expect(out).toBeLessThan(2_000)
-  const dragging = new Veil({ token: 'hunter2-hunter2' }).stream()
+  const dragging = new SecretMask({ token: 'hunter2-hunter2' }).stream()
   expect(dragging.take(Buffer.from(`hun${' '.repeat(5_000)}`)).length).toBeGreaterThan(3_000)
 })
 
@@ -169,7 +169,7 @@ test('masking a hundred secrets of the greatest length costs about as much as ma
   const many = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`s${i}`, randomText(random, 8_192)]))
   const text = Buffer.from(randomText(random, 50_000))
   const spent = (secrets: Record<string, string>): number => {
-    const mask = new Veil(secrets)
+    const mask = new SecretMask(secrets)
     const from = process.cpuUsage()
     expect(through(mask, [text])).toBe(text.toString())
     const { user, system } = process.cpuUsage(from)

@@ -22,7 +22,7 @@ export const FIRST_GROUP_FD = 8
 export const GROUP_FDS = 3
 /** The message of a failure of the program itself, which exits with 125. */
 const NOT_ENTERED = 'countersign: its cgroup was not entered\n'
-export const neverEntered = (code: number | undefined, complaint: string): boolean =>
+export const enteringFailed = (code: number | undefined, complaint: string): boolean =>
   code === 125 && complaint.startsWith(NOT_ENTERED)
 
 /** The code that enters the group. END, the message and DATA follow it in the program. */

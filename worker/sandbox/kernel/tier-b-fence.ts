@@ -8,7 +8,7 @@ import { BECOME, codeOf, executable, FAIL, type Listing } from './elf.ts'
 import type { Machine } from './syscalls.ts'
 
 const NOT_FENCED = 'countersign: tier B could not be set up\n'
-export const neverFenced = (code: number | undefined, complaint: string): boolean =>
+export const launcherFailed = (code: number | undefined, complaint: string): boolean =>
   code === 125 && complaint.startsWith(NOT_FENCED)
 
 /**
@@ -70,7 +70,7 @@ const CODE: Readonly<Record<Machine, Listing>> = {
 
 const INSTRUCTION_BYTES = 8
 
-export function fenceProgram(machine: Machine, filter: Buffer): Buffer {
+export function launcherProgram(machine: Machine, filter: Buffer): Buffer {
   const count = Buffer.from(new BigUint64Array([BigInt(filter.byteLength / INSTRUCTION_BYTES)]).buffer)
   return executable(
     machine,

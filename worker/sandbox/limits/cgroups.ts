@@ -76,7 +76,7 @@ export class Groups {
   }
 
   /** How calls are counted, for the operator. */
-  get told(): string {
+  get description(): string {
     const perProcess = this.#tree.version === 'v1' && this.#tree.cpu === undefined
     return `cgroups ${this.version}${perProcess ? '; CPU time is limited for each process only: delegate cpuacct too' : ''}`
   }

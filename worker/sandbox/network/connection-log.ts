@@ -1,7 +1,7 @@
 // Owns the list of a call's connections as its attestation records it: the first attempts one by
 // one, the rest as sums. Pure.
 
-import { CONNECTIONS_TOLD, type Connection } from '../../../shared/plan/plan.ts'
+import { type Connection, MAX_LISTED_CONNECTIONS } from '../../../shared/plan/plan.ts'
 
 /** The most sums by host, port and verdict. Beyond them there is one sum for each verdict. */
 const SUMS = 128
@@ -11,9 +11,9 @@ const SUMS = 128
  * included.
  */
 export function foldConnections(entries: readonly Connection[]): readonly Connection[] {
-  if (entries.length <= CONNECTIONS_TOLD) return entries
+  if (entries.length <= MAX_LISTED_CONNECTIONS) return entries
   const sums = new Map<string, Connection>()
-  for (const entry of entries.slice(CONNECTIONS_TOLD)) {
+  for (const entry of entries.slice(MAX_LISTED_CONNECTIONS)) {
     const own = JSON.stringify([entry.host, entry.port, entry.verdict])
     const [key, host, port] =
       sums.has(own) || sums.size < SUMS ? [own, entry.host, entry.port] : [entry.verdict, '', 0]
@@ -28,5 +28,5 @@ export function foldConnections(entries: readonly Connection[]): readonly Connec
       folded: (sum?.folded ?? 0) + 1,
     })
   }
-  return [...entries.slice(0, CONNECTIONS_TOLD), ...sums.values()]
+  return [...entries.slice(0, MAX_LISTED_CONNECTIONS), ...sums.values()]
 }

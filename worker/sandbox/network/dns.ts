@@ -18,7 +18,7 @@ const OTHER_WITHIN_MS = 500
 
 type Sources = { readonly hosts?: string; readonly servers?: readonly string[] }
 
-export class Names {
+export class NameResolver {
   readonly #sources: Sources
   readonly #waiting: (() => void)[] = []
   #hostsFile: Promise<ReadonlyMap<string, readonly string[]>> | undefined

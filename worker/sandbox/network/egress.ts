@@ -4,14 +4,14 @@
 
 import { timingSafeEqual } from 'node:crypto'
 import { connect, type LookupFunction, type Socket } from 'node:net'
-import { asTold, TOLD_CHARS } from '../../../shared/bytes/signable-text.ts'
+import { SIGNED_TEXT_CHARS, toSignableText } from '../../../shared/bytes/signable-text.ts'
 import { DEFAULT_LIMITS } from '../../../shared/limits.ts'
 import { type Destination, isListed } from '../../../shared/plan/egress-hosts.ts'
 import type { Connection, Limits } from '../../../shared/plan/plan.ts'
 import { err, ok, type Result } from '../../../shared/result.ts'
 import { foldConnections } from './connection-log.ts'
 import { type Addition, additionsFor, type Transport } from './credentials.ts'
-import { Names } from './dns.ts'
+import { NameResolver } from './dns.ts'
 import {
   type ConnectionVerdict,
   checkedAddresses,
@@ -82,7 +82,7 @@ export class Egress {
   readonly #entries: Entry[] = []
   readonly #live = new Map<Socket, Entry>()
   readonly #authorization: Buffer
-  readonly #names = new Names()
+  readonly #names = new NameResolver()
   #metering: NodeJS.Timeout | undefined
   #dialling = 0
   #bytesOfClosed = 0
@@ -215,7 +215,7 @@ export class Egress {
 
   #enter({ host, port }: Destination, verdict: ConnectionVerdict): Entry {
     const entry: Entry = {
-      host: asTold(host, TOLD_CHARS.host),
+      host: toSignableText(host, SIGNED_TEXT_CHARS.host),
       port,
       address: '',
       bytes_out: 0,

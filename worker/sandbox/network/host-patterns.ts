@@ -2,7 +2,7 @@
 // addresses that were checked. The proxy connects to exactly such an address (N05, N09).
 
 import { isIP } from 'node:net'
-import { covers, type Destination } from '../../../shared/plan/egress-hosts.ts'
+import { type Destination, matchesHost } from '../../../shared/plan/egress-hosts.ts'
 import type { Connection } from '../../../shared/plan/plan.ts'
 import { err, ok, type Result } from '../../../shared/result.ts'
 import { isPublic } from './public-address.ts'
@@ -37,7 +37,7 @@ export const authorityOf = ({ host, port }: Destination): string =>
  * names port 80 allows any protocol there.
  */
 export const isHttpAlone = (patterns: readonly string[], to: Destination): boolean =>
-  to.port === HTTP_PORT && !patterns.some((pattern) => pattern.includes(':') && covers(pattern, to))
+  to.port === HTTP_PORT && !patterns.some((pattern) => pattern.includes(':') && matchesHost(pattern, to))
 
 export type Resolve = (host: string) => Promise<readonly string[]>
 

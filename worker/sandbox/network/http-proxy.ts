@@ -13,7 +13,7 @@ import {
 } from 'node:http'
 import type { Socket } from 'node:net'
 import { type Duplex, Transform } from 'node:stream'
-import { Veil, type VeiledStream } from '../streams/secret-mask.ts'
+import { type MaskedStream, SecretMask } from '../streams/secret-mask.ts'
 import { type Addition, headersOf, type Transport } from './credentials.ts'
 import { EGRESS_CAPS, type Egress, type Upstream } from './egress.ts'
 import { authorityOf, type ConnectionVerdict } from './host-patterns.ts'
@@ -273,7 +273,7 @@ function passBack(
   response: ServerResponse,
   added: readonly Addition[],
 ): void {
-  const veil = new Veil(Object.fromEntries(added.map(({ secret, value }) => [secret, value])))
+  const veil = new SecretMask(Object.fromEntries(added.map(({ secret, value }) => [secret, value])))
   try {
     response.writeHead(
       upstreamResponse.statusCode ?? STATUS.failed,
@@ -290,7 +290,7 @@ function passBack(
   else upstreamResponse.pipe(maskingTransform(veil.stream())).pipe(response)
 }
 
-const maskingTransform = (stream: VeiledStream): Transform =>
+const maskingTransform = (stream: MaskedStream): Transform =>
   new Transform({
     transform: (chunk: Buffer, _encoding, pass) => pass(null, stream.take(chunk)),
     flush: (pass) => pass(null, stream.end()),
@@ -299,7 +299,7 @@ const maskingTransform = (stream: VeiledStream): Transform =>
 /** Drops `content-length` because masking changes the length of the body. */
 function maskHeaders(
   { 'content-length': _, ...headers }: IncomingHttpHeaders,
-  veil: Veil,
+  veil: SecretMask,
 ): IncomingHttpHeaders {
   const text = (value: string): string => veil.text(value)
   return Object.fromEntries(

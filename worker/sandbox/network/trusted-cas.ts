@@ -45,7 +45,7 @@ export function readAuthorities(path: string): Result<string, string> {
 }
 
 /** The authorities that a tool trusts by default: the worker's file, or the host's. */
-export const trusted = (file: string | undefined): string => {
+export const trustedCertificates = (file: string | undefined): string => {
   const path = file ?? HOST_FILES.find((candidate) => existsSync(candidate))
   return path === undefined ? '' : readFileSync(path, 'latin1')
 }

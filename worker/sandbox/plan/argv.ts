@@ -13,7 +13,12 @@ import { INIT } from '../kernel/init.ts'
 import type { SocketMode } from '../kernel/seccomp.ts'
 import type { Group } from '../limits/cgroups.ts'
 import type { Host, Programs } from './host-programs.ts'
-import { type OwnProfile, type OwnProfiles, operatorMounts, operatorProfileOf } from './operator-profiles.ts'
+import {
+  type OperatorProfile,
+  type OperatorProfiles,
+  operatorMounts,
+  operatorProfileOf,
+} from './operator-profiles.ts'
 import {
   BASE_ENV,
   BWRAP_AFTER,
@@ -57,7 +62,7 @@ export type Relay = {
 }
 
 /** The resources of the host that this one call runs with. */
-export type Place = {
+export type CallResources = {
   /**
    * C: the run's folder, if the calls of a run share one. B: always a folder that no other call has
    * used.
@@ -110,15 +115,15 @@ const LOADER_ENV = /^(?:LD_.*|GLIBC_TUNABLES|GCONV_PATH|LOCPATH|NLSPATH)$/
  * A plan that this worker can carry out as written. Later steps take this type and check nothing
  * again.
  */
-export type Admitted = {
+export type AdmittedPlan = {
   readonly plan: Plan
   readonly profile: ProfileName
   /** The operator's profile that the plan names. */
-  readonly own: OwnProfile | undefined
+  readonly own: OperatorProfile | undefined
   readonly cwd: string
 }
 
-export function admit(plan: Plan, profiles: OwnProfiles = {}): Result<Admitted, Refusal> {
+export function admit(plan: Plan, profiles: OperatorProfiles = {}): Result<AdmittedPlan, Refusal> {
   const profile = profileOf(plan)
   if (!profile.ok) return profile
   const own = operatorProfileOf(plan, profile.value, profiles)
@@ -147,7 +152,7 @@ export function admit(plan: Plan, profiles: OwnProfiles = {}): Result<Admitted, 
   return ok({ plan, profile: profile.value, own: own.value, cwd })
 }
 
-export function commandFor(admitted: Admitted, ground: ArgvHost, place: Place): Command {
+export function commandFor(admitted: AdmittedPlan, ground: ArgvHost, place: CallResources): Command {
   const command =
     admitted.profile === 'b_host'
       ? tierB(admitted, ground, place)
@@ -155,7 +160,7 @@ export function commandFor(admitted: Admitted, ground: ArgvHost, place: Place): 
   return inGroup(command, place)
 }
 
-function inGroup(command: Command, { group }: Place): Command {
+function inGroup(command: Command, { group }: CallResources): Command {
   return group === undefined
     ? command
     : { ...command, program: group.enter, args: [command.program, ...command.args], groupFds: group.fds }
@@ -192,20 +197,20 @@ function withLimits(plan: Plan, ground: ArgvHost, more: readonly string[] = []):
  * The command of a warm sandbox, for calls without hosts and without a shared folder. Only limits,
  * environment and argv are missing; the gate receives them with the call.
  */
-export const waitingFor = (
-  admitted: Admitted,
+export const warmCommand = (
+  admitted: AdmittedPlan,
   ground: ArgvHost,
-  place: Place,
+  place: CallResources,
   gate: readonly string[],
 ): Command => inGroup(sandbox(admitted, 'c_offline', ground, place, { env: BASE_TIER_C, argv: gate }), place)
 
 const BASE_TIER_C = { ...BASE_ENV, HOME: '/tmp' }
 
 function tierC(
-  admitted: Admitted,
+  admitted: AdmittedPlan,
   profile: 'c_offline' | 'c_relayed',
   ground: ArgvHost,
-  place: Place,
+  place: CallResources,
 ): Command {
   const { plan } = admitted
   const own = plan.executor.env
@@ -223,10 +228,10 @@ function tierC(
 export const OUR_INIT = ['--as-pid-1', '--perms', '0555', '--ro-bind-data', `${FD.init}`, INIT]
 
 function sandbox(
-  { plan, own, cwd }: Admitted,
+  { plan, own, cwd }: AdmittedPlan,
   profile: 'c_offline' | 'c_relayed',
   ground: ArgvHost,
-  { folder, inputs, outputs, relay }: Place,
+  { folder, inputs, outputs, relay }: CallResources,
   { env, argv }: { readonly env: Readonly<Record<string, string>>; readonly argv: readonly string[] },
 ): Command {
   const { namespaces, sockets, relayed } = PROFILES[profile]
@@ -292,7 +297,11 @@ export const joinNetwork = (programs: Programs, pid: number, argv: readonly stri
   ...argv,
 ]
 
-function tierB({ plan, cwd }: Admitted, ground: ArgvHost, { folder, mark, fence }: Place): Command {
+function tierB(
+  { plan, cwd }: AdmittedPlan,
+  ground: ArgvHost,
+  { folder, mark, fence }: CallResources,
+): Command {
   if (folder === undefined || mark === undefined || fence === undefined)
     throw new Error('tier B needs a folder, a mark and the fence program')
   const args = [...withLimits(plan, ground, [`--rttime=${mark}`]), ...plan.executor.argv]

@@ -20,22 +20,22 @@ const ENTRIES_MAX = 50_000
 
 export const TMP_BYTES_MAX = 1_024 * MiB
 
-const OwnProfile = z.strictObject({
+const OperatorProfile = z.strictObject({
   /** The profile that it extends. c_offline: for calls without hosts. c_relayed: with hosts. */
   from: z.enum(['c_offline', 'c_relayed']),
   /** Folders of the host, read-only, at the same path in the sandbox. */
   ro_binds: z.array(z.string().max(4_096)).max(32).default([]),
   tmp_bytes: z.int().min(MiB).max(TMP_BYTES_MAX).optional(),
 })
-export type OwnProfile = z.infer<typeof OwnProfile>
-export const OwnProfiles = z
-  .record(z.string().regex(PATTERNS.name), OwnProfile)
+export type OperatorProfile = z.infer<typeof OperatorProfile>
+export const OperatorProfiles = z
+  .record(z.string().regex(PATTERNS.name), OperatorProfile)
   .refine(
     (all) => Object.keys(all).length <= PROFILES_MAX,
     `a worker may define at most ${PROFILES_MAX} profiles`,
   )
   .default({})
-export type OwnProfiles = z.infer<typeof OwnProfiles>
+export type OperatorProfiles = z.infer<typeof OperatorProfiles>
 
 /**
  * Paths that a sandbox has its own version of, or that only the host may have; canaries check them.
@@ -47,7 +47,7 @@ const within = (path: string, folder: string): boolean =>
   path === folder || path.startsWith(folder === sep ? sep : `${folder}${sep}`)
 
 /** Why these profiles can't be used on this host; undefined if they can. */
-export function faultOf(profiles: OwnProfiles, home: string): string | undefined {
+export function faultOf(profiles: OperatorProfiles, home: string): string | undefined {
   const binds = Object.entries(profiles).flatMap(([name, { ro_binds }]) =>
     ro_binds.map((path) => [name, path] as const),
   )
@@ -103,8 +103,8 @@ const isSocketOrDevice = (entry: Dirent): boolean =>
 export function operatorProfileOf(
   { profile: name }: Plan,
   base: ProfileName,
-  profiles: OwnProfiles,
-): Result<OwnProfile | undefined, Refusal> {
+  profiles: OperatorProfiles,
+): Result<OperatorProfile | undefined, Refusal> {
   if (name === undefined) return ok(undefined)
   const own = Object.hasOwn(profiles, name) ? profiles[name] : undefined
   if (own === undefined)
@@ -124,13 +124,13 @@ export function operatorProfileOf(
 }
 
 /** Mounted after those of every sandbox: a later mount hides an earlier one. */
-export const operatorMounts = ({ ro_binds, tmp_bytes }: OwnProfile): string[] => [
+export const operatorMounts = ({ ro_binds, tmp_bytes }: OperatorProfile): string[] => [
   ...ro_binds.flatMap((path) => ['--ro-bind', path, path]),
   ...(tmp_bytes === undefined ? [] : ['--perms', '1777', '--size', `${tmp_bytes}`, '--tmpfs', '/tmp']),
 ]
 
 /** The digest that identifies the profile in an attestation. */
-export const ownDigest = (base: string, own: OwnProfile | undefined): string =>
+export const profileDigest = (base: string, own: OperatorProfile | undefined): string =>
   own === undefined
     ? base
     : createHash('sha256')

@@ -35,7 +35,7 @@ export const proofOf = (checks: readonly Check[]): Proof => ({
   ok: checks.length > 0 && checks.every(({ ok }) => ok),
   checks,
 })
-export const lacks = (lack: Lack, details: readonly string[]): Proof => ({
+export const unprovenBecause = (lack: Lack, details: readonly string[]): Proof => ({
   ok: false,
   checks: details.map((detail) => ({ name: 'what it needs', ok: false, detail })),
   lack,
@@ -53,7 +53,7 @@ export function unproven(
       ? []
       : [
           profiles[own] ??
-            lacks('sandbox_unavailable', [`this worker has no proof of the profile \`${own}\``]),
+            unprovenBecause('sandbox_unavailable', [`this worker has no proof of the profile \`${own}\``]),
         ]
   const lacking = [tiers[tier], ...(relayed ? [egress] : []), ...named].find(({ ok }) => !ok)
   if (lacking === undefined) return undefined

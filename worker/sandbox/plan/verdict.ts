@@ -2,11 +2,11 @@
 // never counts as the tool's, nor the reverse (S49).
 
 import { constants } from 'node:os'
-import { asTold, TOLD_CHARS } from '../../../shared/bytes/signable-text.ts'
+import { SIGNED_TEXT_CHARS, toSignableText } from '../../../shared/bytes/signable-text.ts'
 import type { Outcome } from '../../../shared/plan/plan.ts'
-import { neverEntered } from '../kernel/enter-cgroup.ts'
+import { enteringFailed } from '../kernel/enter-cgroup.ts'
 import { initFailed } from '../kernel/init.ts'
-import { neverFenced } from '../kernel/tier-b-fence.ts'
+import { launcherFailed } from '../kernel/tier-b-fence.ts'
 
 export type Refusal = Extract<Outcome, { kind: 'refused' }>
 export type NotRun = Extract<Outcome, { kind: 'refused' | 'infra' }>
@@ -52,7 +52,9 @@ export const refused = (code: Refusal['code'], detail: string): Refusal => ({
 export const infra = (detail: string): NotRun => ({ kind: 'infra', detail: shortened(detail) })
 
 const shortened = (detail: string): string =>
-  detail.length > TOLD_CHARS.detail ? `${asTold(detail, TOLD_CHARS.detail - 1)}…` : detail
+  detail.length > SIGNED_TEXT_CHARS.detail
+    ? `${toSignableText(detail, SIGNED_TEXT_CHARS.detail - 1)}…`
+    : detail
 
 /**
  * Errors of bubblewrap on a host that forbids namespaces; `countersign-worker doctor` has the
@@ -88,8 +90,8 @@ function notStarted(errno: string): Outcome {
  */
 function tierBOutcome({ code, signal, complaint }: Ending): Outcome {
   // A tool can print the same texts, so neither proves that nothing ran.
-  if (neverEntered(code, complaint)) return infra('the call did not enter its cgroup')
-  if (neverFenced(code, complaint)) return infra('the fence of tier B could not be put up')
+  if (enteringFailed(code, complaint)) return infra('the call did not enter its cgroup')
+  if (launcherFailed(code, complaint)) return infra('the fence of tier B could not be put up')
   if (signal !== undefined) return { kind: 'signal', signal }
   return code === undefined ? infra('the process ended without a status') : { kind: 'exit', code }
 }
@@ -97,7 +99,7 @@ function tierBOutcome({ code, signal, complaint }: Ending): Outcome {
 function tierCOutcome({ code, signal, complaint }: Ending, status: Status): Outcome {
   if (status.code !== undefined) return toolEnded(status.code, complaint)
   if (signal !== undefined) return infra(`the sandbox was ended by ${signal}`)
-  if (neverEntered(code, complaint))
+  if (enteringFailed(code, complaint))
     return refused(
       'sandbox_unavailable',
       'bubblewrap was not started in a cgroup; run `countersign-worker doctor`',

@@ -9,18 +9,18 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type ProcessPlan as Plan, Tier } from '../../../shared/plan/plan.ts'
 import { ownFolder, removeFolder } from '../../host/owned-folders.ts'
-import { type CallSetup, settle } from '../call-setup.ts'
+import { type CallSetup, setUpCall } from '../call-setup.ts'
 import type { Equipment } from '../equipment.ts'
-import { attempt, type Call } from '../launch.ts'
+import { launchUnproven, type SandboxCall } from '../launch.ts'
 import { admit, commandFor } from '../plan/argv.ts'
 import { type Ability, namespacesOff, obstacles, wrongPlatform } from '../plan/host-programs.ts'
-import { type OwnProfile, TMP_BYTES_MAX } from '../plan/operator-profiles.ts'
+import { type OperatorProfile, TMP_BYTES_MAX } from '../plan/operator-profiles.ts'
 import { TMP_BYTES } from '../plan/profiles.ts'
-import { type Check, type Facts, lacks, type Proof, proofOf } from '../plan/proven.ts'
+import { type Check, type Facts, type Proof, proofOf, unprovenBecause } from '../plan/proven.ts'
 import { endOrphans } from '../process/orphans.ts'
 import { killGroup } from '../process/process-tree.ts'
 import { type StartedProcess, start } from '../process/start.ts'
-import type { PreparedStock } from '../warm-stock.ts'
+import type { WarmStock } from '../warm-stock.ts'
 import { groupCanaries } from './cgroup-canaries.ts'
 import { CANARIES, type Canary, kernelCanaries, OWN_PROGRAM, type Seen } from './shell-canaries.ts'
 
@@ -42,7 +42,7 @@ const FILE_BYTES = 2 * TMP_BYTES_MAX
 async function proveCgroups(equipment: Equipment): Promise<Proof> {
   const { groups, host } = equipment
   const fault = groups.ok ? groups.value.fault() : groups.error
-  const detail = fault ?? (groups.ok ? groups.value.told : '')
+  const detail = fault ?? (groups.ok ? groups.value.description : '')
   const groupCheck = {
     name: 'S28 memory and processes of a call are counted together',
     ok: fault === undefined,
@@ -59,11 +59,11 @@ async function proveCgroups(equipment: Equipment): Promise<Proof> {
 export async function probe(
   equipment: Equipment,
   offered: readonly Tier[] = Tier.options,
-  prepared?: Pick<PreparedStock, 'madeFor'>,
+  prepared?: Pick<WarmStock, 'madeFor'>,
 ): Promise<Facts> {
   const started = performance.now()
   const listener = await listen()
-  const canariesOf = (own?: OwnProfile): Canary[] => [
+  const canariesOf = (own?: OperatorProfile): Canary[] => [
     ...CANARIES,
     ...kernelCanariesFor(equipment, listener.port, own?.tmp_bytes ?? TMP_BYTES),
   ]
@@ -109,11 +109,11 @@ async function proof(
 ): Promise<Proof> {
   const tier = ability === 'B' ? 'B' : 'C'
   if (!offered.includes(tier))
-    return lacks('disabled', [`tier ${tier} is not in \`tiers\` of this worker's configuration`])
+    return unprovenBecause('disabled', [`tier ${tier} is not in \`tiers\` of this worker's configuration`])
   const wrong = wrongPlatform(equipment.host)
-  if (wrong !== undefined) return lacks('unsupported_platform', [wrong])
+  if (wrong !== undefined) return unprovenBecause('unsupported_platform', [wrong])
   const lacking = obstacles(equipment.host, ability)
-  if (lacking.length > 0) return lacks('sandbox_unavailable', lacking)
+  if (lacking.length > 0) return unprovenBecause('sandbox_unavailable', lacking)
   const canaries = all
     .filter((canary) => canary.ability === ability)
     .map((canary) => runCanary(equipment, canary, own))
@@ -126,13 +126,13 @@ async function proveWarmStart(
   equipment: Equipment,
   offered: readonly Tier[],
   all: readonly Canary[],
-  stock: Pick<PreparedStock, 'madeFor'> | undefined,
+  stock: Pick<WarmStock, 'madeFor'> | undefined,
 ): Promise<Proof> {
   if (stock === undefined || !offered.includes('C'))
-    return lacks('disabled', ['this worker prepares no warm sandboxes'])
+    return unprovenBecause('disabled', ['this worker prepares no warm sandboxes'])
   const lacking = obstacles(equipment.host, 'prepared')
   const slower = 'until then every call starts cold, some ms slower'
-  if (lacking.length > 0) return lacks('sandbox_unavailable', [`${lacking.join('; ')}; ${slower}`])
+  if (lacking.length > 0) return unprovenBecause('sandbox_unavailable', [`${lacking.join('; ')}; ${slower}`])
   const canaries = all
     .filter(({ ability }) => ability === 'C')
     .map((canary) => runCanary(equipment, overStandardInput(canary), undefined, stock))
@@ -143,7 +143,7 @@ async function proveWarmStart(
 async function lifeline(
   equipment: Equipment,
   ability: Ability,
-  stock?: Pick<PreparedStock, 'madeFor'>,
+  stock?: Pick<WarmStock, 'madeFor'>,
 ): Promise<readonly Check[]> {
   const name = 'D1 a sandbox ends when the worker closes its lifeline'
   const secret = `${randomInt(10 ** 9, 10 ** 10)}`
@@ -181,12 +181,12 @@ async function lifeline(
 async function startSandbox(
   equipment: Equipment,
   plan: Plan,
-  stock: Pick<PreparedStock, 'madeFor'> | undefined,
+  stock: Pick<WarmStock, 'madeFor'> | undefined,
 ): Promise<{ readonly setting: CallSetup; readonly started: StartedProcess } | undefined> {
   const admitted = admit(plan)
   if (!admitted.ok) return undefined
   if (stock !== undefined) return stock.madeFor(admitted.value, undefined)
-  const settled = await settle(equipment, admitted.value, {})
+  const settled = await setUpCall(equipment, admitted.value, {})
   if (!settled.ok) return undefined
   const command = commandFor(admitted.value, equipment.host, settled.value.place)
   return { setting: settled.value, started: await start(equipment, command, { gated: false }) }
@@ -243,7 +243,7 @@ async function runCanary(
   equipment: Equipment,
   canary: Canary,
   own?: string,
-  stock?: Pick<PreparedStock, 'madeFor'>,
+  stock?: Pick<WarmStock, 'madeFor'>,
 ): Promise<readonly Check[]> {
   if (canary.program === undefined) return runAndJudge(equipment, canary, { own, stock })
   const folder = await ownFolder(equipment.folder, 'canary')
@@ -257,7 +257,7 @@ async function runCanary(
 
 type Surroundings = {
   readonly own: string | undefined
-  readonly stock: Pick<PreparedStock, 'madeFor'> | undefined
+  readonly stock: Pick<WarmStock, 'madeFor'> | undefined
   readonly folder?: string
 }
 
@@ -282,7 +282,7 @@ async function runAndJudge(
         detail: `none could be prepared; ${namespaceHint()}`,
       },
     ]
-  const call: Call = {
+  const call: SandboxCall = {
     plan,
     runFolder: plan.workspace === 'run' ? folder : undefined,
     stdin,
@@ -292,7 +292,7 @@ async function runAndJudge(
       if (canary.endsAtOutput === true) abort.abort()
     },
   }
-  const { outcome } = await attempt(equipment, admitted.value, call, { take: () => warm })
+  const { outcome } = await launchUnproven(equipment, admitted.value, call, { take: () => warm })
   if (outcome.kind === 'refused' || outcome.kind === 'infra') {
     return [{ name: `${canary.name}: it runs`, ok: false, detail: `${outcome.detail}${namespaceHint()}` }]
   }

@@ -9,7 +9,7 @@ import { FIRST_GROUP_FD, GROUP_FDS } from '../kernel/enter-cgroup.ts'
 import type { SocketMode } from '../kernel/seccomp.ts'
 import { type Command, FD } from '../plan/argv.ts'
 import type { OutputCapture } from '../streams/output-capture.ts'
-import type { VeiledStream } from '../streams/secret-mask.ts'
+import type { MaskedStream } from '../streams/secret-mask.ts'
 import { inputPipe, outputPipe, type UnopenedPipe } from './pipes.ts'
 import type { LentDescriptor } from './spawner.ts'
 
@@ -182,7 +182,7 @@ function required(unopened: UnopenedPipe | undefined): UnopenedPipe {
 }
 
 /** Captures a stream through the mask; resolves at the end of the stream. */
-export function follow(stream: Socket, masked: VeiledStream, capture: OutputCapture): Promise<void> {
+export function follow(stream: Socket, masked: MaskedStream, capture: OutputCapture): Promise<void> {
   return new Promise((settle) => {
     stream.on('data', (chunk: Buffer) => capture.take(masked.take(chunk)))
     stream.on('error', () => stream.destroy())

@@ -4,24 +4,24 @@
 // not recognised.
 
 import { setImmediate } from 'node:timers/promises'
-import type { Pieces } from '../../../shared/secrets/byte-search.ts'
-import { piecesOf, Search } from '../../../shared/secrets/encodings.ts'
+import type { FragmentIndex } from '../../../shared/secrets/byte-search.ts'
+import { fragmentsOf, SecretSearch } from '../../../shared/secrets/encodings.ts'
 
 /** Takes about ten milliseconds to search. */
 const SLICE_BYTES = 1 << 16
 
 type Secrets = Readonly<Record<string, string>>
 
-export class Veil {
-  readonly #pieces: Pieces
+export class SecretMask {
+  readonly #pieces: FragmentIndex
 
   constructor(secrets: Secrets = {}) {
-    this.#pieces = piecesOf(Object.entries(secrets))
+    this.#pieces = fragmentsOf(Object.entries(secrets))
   }
 
   /** Returns the mask of one stream. */
-  stream(): VeiledStream {
-    return new VeiledStream(this.#pieces)
+  stream(): MaskedStream {
+    return new MaskedStream(this.#pieces)
   }
 
   /**
@@ -30,7 +30,7 @@ export class Veil {
    */
   async findsSecretIn(bytes: Uint8Array, hasTime: () => boolean): Promise<boolean | undefined> {
     if (this.#pieces.isEmpty) return false
-    const search = new Search(this.#pieces)
+    const search = new SecretSearch(this.#pieces)
     for (let at = 0; at < bytes.length; at += SLICE_BYTES) {
       search.take(bytes.subarray(at, at + SLICE_BYTES))
       if (search.findsBefore(Number.POSITIVE_INFINITY).length > 0) return true
@@ -48,8 +48,8 @@ export class Veil {
   }
 }
 
-export class VeiledStream {
-  readonly #search: Search | undefined
+export class MaskedStream {
+  readonly #search: SecretSearch | undefined
   /** The held-back end of the stream, which may be the beginning of a value. */
   #held: Buffer = Buffer.alloc(0)
   /** The position up to which the stream has been emitted or replaced. */
@@ -57,8 +57,8 @@ export class VeiledStream {
   /** The name that was emitted last; empty after other output. */
   #lastName = ''
 
-  constructor(pieces: Pieces) {
-    this.#search = pieces.isEmpty ? undefined : new Search(pieces)
+  constructor(pieces: FragmentIndex) {
+    this.#search = pieces.isEmpty ? undefined : new SecretSearch(pieces)
   }
 
   take(chunk: Buffer): Buffer {
@@ -76,7 +76,7 @@ export class VeiledStream {
   }
 
   /** Emits `held` up to `settled`; `held` begins at the position up to which output was emitted. */
-  #emitUpTo(search: Search, held: Buffer, settled: number): Buffer {
+  #emitUpTo(search: SecretSearch, held: Buffer, settled: number): Buffer {
     const begin = this.#at
     const out: Buffer[] = []
     const emit = (to: number): void => {

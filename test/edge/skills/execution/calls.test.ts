@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { verifyBundle } from '../../../../shared/evidence/bundle.ts'
 import type { Call } from '../../../../shared/wire/calls.ts'
 import type { SkillManifest } from '../../../../shared/wire/skills.ts'
-import { Desk, granted, refusal } from '../../../support/fixtures.ts'
+import { Fixtures, refusalOf, unwrap } from '../../../support/fixtures.ts'
 import {
   answer,
   CLOCK,
@@ -15,35 +15,41 @@ import {
   type Parts,
   Publisher,
   RANDOM,
-  says,
+  returnText,
   text,
 } from '../../../support/skills/skill.ts'
 import * as w from '../../../support/skills/wasm.ts'
 import { sharedStack } from '../../../support/stack/stack.ts'
 
-const desk = new Desk('skill', sharedStack())
+const fixtures = new Fixtures('skill', sharedStack())
 const acme = new Publisher('skill-acme')
-let agent: Awaited<ReturnType<Desk['agent']>>
-let maker: Awaited<ReturnType<Desk['operator']>>
+let agent: Awaited<ReturnType<Fixtures['agent']>>
+let maker: Awaited<ReturnType<Fixtures['operator']>>
 
 beforeAll(async () => {
-  maker = await desk.operator(['admin'])
-  granted(await desk.root('putPublisher', { params: { name: acme.name }, body: { keys: [acme.signer.x] } }))
-  agent = await desk.agent({ tools: ['*'], budget: { max_denied_per_run: 100 } })
+  maker = await fixtures.operator(['admin'])
+  unwrap(
+    await fixtures.root('putPublisher', { params: { name: acme.name }, body: { keys: [acme.signer.x] } }),
+  )
+  agent = await fixtures.agent({ tools: ['*'], budget: { max_denied_per_run: 100 } })
 })
 
-async function enabled(parts: Parts, change: Partial<SkillManifest> = {}, id = desk.name()): Promise<string> {
+async function enabled(
+  parts: Parts,
+  change: Partial<SkillManifest> = {},
+  id = fixtures.name(),
+): Promise<string> {
   const manifest = acme.manifest(id, change)
-  granted(await maker.client('publishSkill', { body: acme.pack(manifest, await component(parts)) }))
-  granted(await desk.root('enableSkill', { params: { id, version: manifest.version }, body: {} }))
+  unwrap(await maker.client('publishSkill', { body: acme.pack(manifest, await component(parts)) }))
+  unwrap(await fixtures.root('enableSkill', { params: { id, version: manifest.version }, body: {} }))
   return `${id}.run`
 }
 const called = async (tool: string, args: Record<string, unknown> = {}): Promise<Call> =>
-  granted(await agent.client('proposeCallInNewRun', { body: { tool, args }, wait: 20 }))
+  unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args }, wait: 20 }))
 
 async function attested(call: Call) {
-  const bundle = granted(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
-  const verdict = verifyBundle(bundle, granted(await agent.client('keys', {})))
+  const bundle = unwrap(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
+  const verdict = verifyBundle(bundle, unwrap(await agent.client('keys', {})))
   expect(verdict.checks.filter(({ ok }) => !ok)).toEqual([])
   const execution = verdict.statement?.predicate.execution
   if (execution?.skill === undefined) throw new Error(`no skill is attested: ${JSON.stringify(execution)}`)
@@ -67,8 +73,8 @@ test('a skill call runs in an isolate, and its attestation names the code that r
     sandbox_enforcement: 'isolate',
     outcome: { kind: 'returned' },
   })
-  const { component: code, modules } = granted(
-    await desk.root('readSkill', { params: { id: tool.slice(0, -4), version: '1.0.0' } }),
+  const { component: code, modules } = unwrap(
+    await fixtures.root('readSkill', { params: { id: tool.slice(0, -4), version: '1.0.0' } }),
   )
   expect(skill).toMatchObject({
     component_sha256: code.sha256,
@@ -81,7 +87,7 @@ test('a skill call runs in an isolate, and its attestation names the code that r
 
 test('a skill’s statement that names another executor does not verify', async () => {
   const { bundle } = await attested(await called(await enabled({})))
-  const keys = granted(await agent.client('keys', {}))
+  const keys = unwrap(await agent.client('keys', {}))
   const { plan } = bundle.call
   if (plan?.tier !== 'A') throw new Error('the plan is not one of tier A')
   const other = {
@@ -192,7 +198,7 @@ describe('a skill that never ends or asks for too much', () => {
 
 describe('results and logs of skills', () => {
   test('a skill’s own error is reported to the caller', async () => {
-    const call = await called(await enabled(says('no such word', 'error')))
+    const call = await called(await enabled(returnText('no such word', 'error')))
     expect([call.result?.error, call.state]).toEqual([
       { code: 'skill_error', detail: 'no such word' },
       'failed',
@@ -200,7 +206,7 @@ describe('results and logs of skills', () => {
   })
 
   test('a skill’s output that is not JSON, or does not fit its schema, fails the call', async () => {
-    expect((await called(await enabled(says('not JSON')))).result?.error?.code).toBe('invalid_output')
+    expect((await called(await enabled(returnText('not JSON')))).result?.error?.code).toBe('invalid_output')
     const tools = [
       {
         name: 'run',
@@ -209,9 +215,11 @@ describe('results and logs of skills', () => {
         output_schema: { type: 'object', required: ['n'] },
       },
     ]
-    const fitting = await called(await enabled(says('{"n":1}'), { tools }))
+    const fitting = await called(await enabled(returnText('{"n":1}'), { tools }))
     expect([fitting.state, fitting.result?.output]).toEqual(['succeeded', '{"n":1}'])
-    expect((await called(await enabled(says('{}'), { tools }))).result?.error?.code).toBe('invalid_output')
+    expect((await called(await enabled(returnText('{}'), { tools }))).result?.error?.code).toBe(
+      'invalid_output',
+    )
   })
 
   test('G06 a skill’s output that is too expensive to validate fails the call, and delays nobody', async () => {
@@ -219,7 +227,7 @@ describe('results and logs of skills', () => {
     const output_schema = { type: 'object', properties: { a: { items } } }
     const tools = [{ name: 'run', description: 'bursts', input_schema: { type: 'object' }, output_schema }]
     const call = await called(
-      await enabled(says(JSON.stringify({ a: Array.from({ length: 30_000 }, () => 0) })), { tools }),
+      await enabled(returnText(JSON.stringify({ a: Array.from({ length: 30_000 }, () => 0) })), { tools }),
     )
     expect(call).toMatchObject({
       state: 'failed',
@@ -302,7 +310,7 @@ describe('what policy decides about skills', () => {
       fuel: `@id("none") forbid (principal, action in Action::"tool.execute", resource) when { context.plan has fuel && context.plan.fuel > 1000 };`,
     }
     for (const [name, none] of Object.entries(rules))
-      await desk.withPolicies({ none }, async () =>
+      await fixtures.withPolicies({ none }, async () =>
         expect([name, (await called(tool)).decision.policies]).toEqual([name, ['none']]),
       )
     expect((await called(tool)).state).toBe('succeeded')
@@ -313,18 +321,21 @@ describe('what policy decides about skills', () => {
       { name: 'run', description: 'says it again', input_schema: { type: 'object' }, sensitive: true },
     ]
     const tool = await enabled({}, { tools })
-    const asked = await desk.asked(agent.client, tool, { text: 'hello' })
-    const { prompt } = granted(await desk.root('readApproval', { params: { id: asked.approval.id } }))
+    const asked = await fixtures.proposeForApproval(agent.client, tool, { text: 'hello' })
+    const { prompt } = unwrap(await fixtures.root('readApproval', { params: { id: asked.approval.id } }))
     expect([prompt.command, prompt.plan]).toEqual([
       '',
       expect.stringMatching(
         /^in an isolate of the edge \(tier A\), `run` of the skill `skill-\d+` 1\.0\.0 \(sha256 /,
       ),
     ])
-    granted(
-      await desk.root('answerApproval', { params: { id: asked.approval.id }, body: { decision: 'approve' } }),
+    unwrap(
+      await fixtures.root('answerApproval', {
+        params: { id: asked.approval.id },
+        body: { decision: 'approve' },
+      }),
     )
-    const done = granted(
+    const done = unwrap(
       await agent.client('readCall', { params: { run: asked.run, call: asked.id }, wait: 20 }),
     )
     expect(done).toMatchObject({ state: 'succeeded', result: { output: '{"text":"hello"}' } })
@@ -341,8 +352,8 @@ describe('what policy decides about skills', () => {
           risk,
         },
       ]
-      const { approval } = await desk.asked(agent.client, await enabled({}, { tools }))
-      return granted(await desk.root('readApproval', { params: { id: approval.id } })).prompt.risk
+      const { approval } = await fixtures.proposeForApproval(agent.client, await enabled({}, { tools }))
+      return unwrap(await fixtures.root('readApproval', { params: { id: approval.id } })).prompt.risk
     }
     expect([await asking('high'), await asking('low')]).toEqual(['high', 'medium'])
   })
@@ -353,21 +364,24 @@ describe('what policy decides about skills', () => {
     ]
     const tool = await enabled({}, { tools })
     const version = { id: tool.slice(0, -4), version: '1.0.0' }
-    const asked = await desk.asked(agent.client, tool)
-    granted(await desk.root('disableSkill', { params: version, body: { reason: 'a test' } }))
+    const asked = await fixtures.proposeForApproval(agent.client, tool)
+    unwrap(await fixtures.root('disableSkill', { params: version, body: { reason: 'a test' } }))
     expect((await called(tool)).decision).toMatchObject({ effect: 'deny', policies: ['skill.state'] })
-    granted(
-      await desk.root('answerApproval', { params: { id: asked.approval.id }, body: { decision: 'approve' } }),
+    unwrap(
+      await fixtures.root('answerApproval', {
+        params: { id: asked.approval.id },
+        body: { decision: 'approve' },
+      }),
     )
-    expect(
-      granted(await agent.client('readCall', { params: { run: asked.run, call: asked.id } })).state,
-    ).toBe('denied')
-    granted(await desk.root('enableSkill', { params: version, body: {} }))
-    expect((await desk.asked(agent.client, tool)).state).toBe('awaiting_approval')
-    granted(await desk.root('revokeSkill', { params: version, body: { reason: 'never again' } }))
+    expect(unwrap(await agent.client('readCall', { params: { run: asked.run, call: asked.id } })).state).toBe(
+      'denied',
+    )
+    unwrap(await fixtures.root('enableSkill', { params: version, body: {} }))
+    expect((await fixtures.proposeForApproval(agent.client, tool)).state).toBe('awaiting_approval')
+    unwrap(await fixtures.root('revokeSkill', { params: version, body: { reason: 'never again' } }))
     expect((await called(tool)).state).toBe('denied')
-    expect(refusal(await desk.root('enableSkill', { params: version, body: {} }))).toBe('409 conflict')
-    const { changes, state } = granted(await desk.root('readSkill', { params: version }))
+    expect(refusalOf(await fixtures.root('enableSkill', { params: version, body: {} }))).toBe('409 conflict')
+    const { changes, state } = unwrap(await fixtures.root('readSkill', { params: version }))
     expect([state, changes.map(({ to, by, reason }) => [to, by, reason])]).toEqual([
       'revoked',
       [
@@ -380,14 +394,14 @@ describe('what policy decides about skills', () => {
   })
 
   test('enabling a version of a skill replaces the previous one, and disabling it restores that one', async () => {
-    const id = desk.name()
-    const tool = await enabled(says('1'), {}, id)
-    await enabled(says('2'), { version: '1.1.0' }, id)
+    const id = fixtures.name()
+    const tool = await enabled(returnText('1'), {}, id)
+    await enabled(returnText('2'), { version: '1.1.0' }, id)
     expect((await called(tool)).result?.output).toBe('2')
-    granted(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: { reason: 'back' } }))
+    unwrap(await fixtures.root('enableSkill', { params: { id, version: '1.0.0' }, body: { reason: 'back' } }))
     expect((await called(tool)).result?.output).toBe('1')
     expect(
-      granted(await desk.root('listSkills', { query: { id } })).items.map(({ version, state }) => [
+      unwrap(await fixtures.root('listSkills', { query: { id } })).items.map(({ version, state }) => [
         version,
         state,
       ]),
@@ -400,7 +414,7 @@ describe('what policy decides about skills', () => {
 
 test('a run’s time budget limits a skill call too', async () => {
   const body = { tool: await enabled({}), args: {}, run: { budget: { execution_timeout_ms: 700 } } }
-  expect(granted(await agent.client('proposeCallInNewRun', { body, wait: 20 })).plan?.limits.timeout_ms).toBe(
+  expect(unwrap(await agent.client('proposeCallInNewRun', { body, wait: 20 })).plan?.limits.timeout_ms).toBe(
     700,
   )
 })

@@ -10,8 +10,8 @@ import { digestOf } from '../../../../shared/bytes/json.ts'
 import { verifyBundle } from '../../../../shared/evidence/bundle.ts'
 import type { Call } from '../../../../shared/wire/calls.ts'
 import type { SkillManifest } from '../../../../shared/wire/skills.ts'
-import { Desk, granted, refusal } from '../../../support/fixtures.ts'
-import { asking, component, type Parts, Publisher, says } from '../../../support/skills/skill.ts'
+import { Fixtures, refusalOf, unwrap } from '../../../support/fixtures.ts'
+import { component, hostCallSkill, type Parts, Publisher, returnText } from '../../../support/skills/skill.ts'
 import { startTestStack } from '../../../support/stack/stack.ts'
 
 const HOST = 'api.example.test'
@@ -43,26 +43,28 @@ const origin: Server = createServer((request, response) => {
 })
 
 let stack: Stack
-let desk: Desk
-let agent: Awaited<ReturnType<Desk['agent']>>
-let maker: Awaited<ReturnType<Desk['operator']>>
+let fixtures: Fixtures
+let agent: Awaited<ReturnType<Fixtures['agent']>>
+let maker: Awaited<ReturnType<Fixtures['operator']>>
 
 beforeAll(async () => {
   await new Promise<void>((resolve) => origin.listen(0, '127.0.0.1', resolve))
   const to = `http://127.0.0.1:${(origin.address() as AddressInfo).port}` // it listens on TCP
   stack = await startTestStack({ worker: 'idle', loopbackChannels: { [`https://${HOST}`]: to } })
-  desk = new Desk('capabilities', stack.dev)
-  agent = await desk.agent()
-  maker = await desk.operator(['admin'])
-  granted(await desk.root('putPublisher', { params: { name: acme.name }, body: { keys: [acme.signer.x] } }))
-  granted(
-    await desk.root('putSecret', {
+  fixtures = new Fixtures('capabilities', stack.dev)
+  agent = await fixtures.agent()
+  maker = await fixtures.operator(['admin'])
+  unwrap(
+    await fixtures.root('putPublisher', { params: { name: acme.name }, body: { keys: [acme.signer.x] } }),
+  )
+  unwrap(
+    await fixtures.root('putSecret', {
       params: { name: 'api-token' },
       body: { value: TOKEN, tools: ['keeper.run'], hosts: [`${HOST}:443`] },
     }),
   )
-  granted(
-    await desk.root('putSecret', {
+  unwrap(
+    await fixtures.root('putSecret', {
       params: { name: 'readable' },
       body: { value: 'what-it-may-read', tools: ['reader.run'] },
     }),
@@ -79,38 +81,41 @@ const REACHING: Partial<SkillManifest['capabilities']> = { http: { hosts: [HOST]
 async function enabled(
   parts: Parts,
   capabilities: SkillManifest['capabilities'],
-  id = desk.name(),
+  id = fixtures.name(),
   limits: SkillManifest['limits'] = {},
 ) {
-  granted(
+  unwrap(
     await maker.client('publishSkill', {
       body: acme.pack(acme.manifest(id, { capabilities, limits }), await component(parts)),
     }),
   )
-  granted(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
+  unwrap(await fixtures.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
   return `${id}.run`
 }
 
 /** Approves the call if policy asks. */
 async function begun(tool: string): Promise<Call> {
-  const call = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  const call = unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
   if (call.approval !== undefined)
-    granted(
-      await desk.root('answerApproval', { params: { id: call.approval.id }, body: { decision: 'approve' } }),
+    unwrap(
+      await fixtures.root('answerApproval', {
+        params: { id: call.approval.id },
+        body: { decision: 'approve' },
+      }),
     )
   return call
 }
 const ended = async ({ run, id }: Call): Promise<Call> =>
-  granted(await agent.client('readCall', { params: { run, call: id }, wait: 20 }))
+  unwrap(await agent.client('readCall', { params: { run, call: id }, wait: 20 }))
 const called = async (tool: string): Promise<Call> => ended(await begun(tool))
 const asks = async (
-  what: Parameters<typeof asking>[0],
+  what: Parameters<typeof hostCallSkill>[0],
   limits: SkillManifest['limits'] = {},
-): Promise<Call> => called(await enabled(asking(what), REACHING, desk.name(), limits))
+): Promise<Call> => called(await enabled(hostCallSkill(what), REACHING, fixtures.name(), limits))
 
 async function connections(call: Call) {
-  const bundle = granted(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
-  const { checks, statement } = verifyBundle(bundle, granted(await agent.client('keys', {})))
+  const bundle = unwrap(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
+  const { checks, statement } = verifyBundle(bundle, unwrap(await agent.client('keys', {})))
   expect(checks.filter(({ ok }) => !ok)).toEqual([])
   const { connections, skill } = statement?.predicate.execution ?? {}
   return { connections, host_calls: skill?.host_calls }
@@ -158,7 +163,7 @@ describe('http', () => {
     ])
   })
 
-  test.each<[string, Parameters<typeof asking>[0], RegExp]>([
+  test.each<[string, Parameters<typeof hostCallSkill>[0], RegExp]>([
     ['another host', { url: 'https://other.example.test/' }, /is not one of the hosts/],
     ['N07 a name that ends as the host does', { url: `https://evil${HOST}/` }, /is not one of the hosts/],
     ['another port', { url: `https://${HOST}:8443/` }, /is not one of the hosts/],
@@ -168,17 +173,20 @@ describe('http', () => {
     ['N03 the metadata address in IPv6', { url: 'https://[::ffff:a9fe:a9fe]/' }, /is an IP address/],
     ['N04 a name inside of a network', { url: 'https://localhost./' }, /is not a public host/],
     ['plain http', { url: `http://${HOST}/` }, /not `https`/],
-  ])('N01 N02 N03 N04 N07: %s: the skill’s request ends its call, and nothing is sent', async (_, what, why) => {
-    const before = came.length
-    const call = await asks(what)
-    expect(call).toMatchObject({
-      state: 'failed',
-      result: { error: { code: 'capability_denied', detail: expect.stringMatching(why) } },
-    })
-    expect(came.length).toBe(before)
-  })
+  ])(
+    'N01 N02 N03 N04 N07: %s: the skill’s request ends its call, and nothing is sent',
+    async (_, what, why) => {
+      const before = came.length
+      const call = await asks(what)
+      expect(call).toMatchObject({
+        state: 'failed',
+        result: { error: { code: 'capability_denied', detail: expect.stringMatching(why) } },
+      })
+      expect(came.length).toBe(before)
+    },
+  )
 
-  test.each<[string, Parameters<typeof asking>[0], RegExp]>([
+  test.each<[string, Parameters<typeof hostCallSkill>[0], RegExp]>([
     ['N05 a user before the host', { url: `https://${HOST}@other.example.test/` }, /credentials/],
     ['N05 a backslash', { url: `https://${HOST}\\@other.example.test/` }, /`url` is not a valid address/],
     ['N06 a control character', { url: `https://${HOST}/\u0000` }, /`url` is not a valid address/],
@@ -234,9 +242,9 @@ describe('http', () => {
 })
 
 test('a cancellation ends a skill call that waits for a host, and the attestation lists the connection', async () => {
-  const waiting = await begun(await enabled(asking({ url: `https://${HOST}/never-ends` }), REACHING))
+  const waiting = await begun(await enabled(hostCallSkill({ url: `https://${HOST}/never-ends` }), REACHING))
   await expect.poll(() => came.at(-1)?.request.url, { timeout: 10_000 }).toBe('/never-ends')
-  granted(await agent.client('cancelRun', { params: { run: waiting.run } }))
+  unwrap(await agent.client('cancelRun', { params: { run: waiting.run } }))
   const call = await ended(waiting)
   expect([call.state, call.result?.error?.code]).toEqual(['cancelled', 'cancelled'])
   expect((await connections(call)).connections).toEqual([
@@ -251,7 +259,7 @@ describe('secrets', () => {
 
   test('V04 a credential is sent to its host only, and is masked if the host returns it to the skill', async () => {
     const tool = await enabled(
-      asking({ url: `https://${HOST}/echo` }),
+      hostCallSkill({ url: `https://${HOST}/echo` }),
       { ...REACHING, credentials },
       'keeper',
     )
@@ -265,59 +273,59 @@ describe('secrets', () => {
   })
 
   test('V03 a secret that is not stored for the tool refuses the call', async () => {
-    const tool = await enabled(asking({ url: `https://${HOST}/echo` }), { ...REACHING, credentials })
+    const tool = await enabled(hostCallSkill({ url: `https://${HOST}/echo` }), { ...REACHING, credentials })
     expect((await called(tool)).decision).toMatchObject({ effect: 'deny', policies: ['vault.secrets'] })
   })
 
   test('a skill reads a secret that its manifest lists, masked in its output, and reading another one ends the call', async () => {
-    const reader = await enabled(asking({ secret: 'readable' }), { secrets: ['readable'] }, 'reader')
+    const reader = await enabled(hostCallSkill({ secret: 'readable' }), { secrets: ['readable'] }, 'reader')
     expect((await called(reader)).result?.output).toBe('"«secret»"')
   })
 
   test('V01 the masked output is checked against the schema, so that a masked number does not pass as a number', async () => {
-    granted(
-      await desk.root('putSecret', {
+    unwrap(
+      await fixtures.root('putSecret', {
         params: { name: 'pin' },
         body: { value: '12345678', tools: ['pinned.run'] },
       }),
     )
-    const call = await called(await enabled(says('{"n":12345678}'), { secrets: ['pin'] }, 'pinned'))
+    const call = await called(await enabled(returnText('{"n":12345678}'), { secrets: ['pin'] }, 'pinned'))
     expect([call.state, call.result?.error?.code]).toEqual(['failed', 'invalid_output'])
     expect(JSON.stringify(call)).not.toContain('12345678')
   })
 
   test('V01 V02 a secret in a host’s name or at the end of a shortened text is masked as a whole', async () => {
     const value = 'what-it-may-read'
-    granted(
-      await desk.root('putSecret', {
+    unwrap(
+      await fixtures.root('putSecret', {
         params: { name: 'spelled' },
         body: { value, tools: ['speller.run', 'shouter.run'] },
       }),
     )
     const capabilities = { ...REACHING, secrets: ['spelled'] }
     const spelled = await called(
-      await enabled(asking({ url: `https://${value}.evil.example/` }), capabilities, 'speller'),
+      await enabled(hostCallSkill({ url: `https://${value}.evil.example/` }), capabilities, 'speller'),
     )
-    const evidence = granted(
+    const evidence = unwrap(
       await agent.client('readAttestation', { params: { run: spelled.run, call: spelled.id } }),
     )
     const evidenceText = Buffer.from(JSON.stringify([spelled, evidence])).toString() + statementText(evidence)
     expect(evidenceText).toContain('«secret».evil.example')
     expect(evidenceText).not.toContain(value)
     const shouted = `${'x'.repeat(490)}${value}`
-    const shouter = await called(await enabled(says(shouted, 'error'), capabilities, 'shouter'))
+    const shouter = await called(await enabled(returnText(shouted, 'error'), capabilities, 'shouter'))
     expect(shouter.result?.error?.detail).toBe(`${'x'.repeat(490)}«secret»`)
   })
 
   test('the policy snapshot that the attestation names lists the hosts, secrets and key prefixes that the skill was granted', async () => {
-    granted(
-      await desk.root('putSecret', {
+    unwrap(
+      await fixtures.root('putSecret', {
         params: { name: 'noted' },
         body: { value: 'a-value-to-read', tools: ['noting.run'] },
       }),
     )
-    granted(
-      await desk.root('putSecret', {
+    unwrap(
+      await fixtures.root('putSecret', {
         params: { name: 'sent' },
         body: { value: 'a-value-to-send', tools: ['noting.run'], hosts: [`${HOST}:443`] },
       }),
@@ -328,8 +336,8 @@ describe('secrets', () => {
       credentials: [{ secret: 'sent', host: `${HOST}:443`, header: 'authorization', format: 'Bearer {}' }],
       kv: ['notes/', 'drafts/'],
     }
-    const { run, id, decision } = await called(await enabled(says('"x"'), capabilities, 'noting'))
-    const snapshot = granted(await agent.client('readSnapshot', { params: { run, call: id } }))
+    const { run, id, decision } = await called(await enabled(returnText('"x"'), capabilities, 'noting'))
+    const snapshot = unwrap(await agent.client('readSnapshot', { params: { run, call: id } }))
     expect(snapshot.wasm_runtime).toMatchObject({
       allowed_hosts: [HOST],
       allowed_secrets: ['noted', 'sent'],
@@ -337,17 +345,17 @@ describe('secrets', () => {
     })
     expect(digestOf(snapshot)).toBe(decision.snapshot)
     const { statement } = verifyBundle(
-      granted(await agent.client('readAttestation', { params: { run, call: id } })),
-      granted(await agent.client('keys', {})),
+      unwrap(await agent.client('readAttestation', { params: { run, call: id } })),
+      unwrap(await agent.client('keys', {})),
     )
     expect(statement?.predicate.facts.decision.snapshot).toBe(decision.snapshot)
   })
 
   test('a component that imports an undeclared capability is refused', async () => {
     const body = acme.pack(
-      acme.manifest(desk.name(), { capabilities: { log: true } }),
-      await component(asking({ secret: 'readable' })),
+      acme.manifest(fixtures.name(), { capabilities: { log: true } }),
+      await component(hostCallSkill({ secret: 'readable' })),
     )
-    expect(refusal(await maker.client('publishSkill', { body }))).toBe('422 invalid_skill')
+    expect(refusalOf(await maker.client('publishSkill', { body }))).toBe('422 invalid_skill')
   })
 })

@@ -9,8 +9,8 @@ import { ConcurrencySlots } from '../../../../edge/skills/execution/concurrency-
 import type { Stack } from '../../../../infra/stack.ts'
 import { LIMITS } from '../../../../shared/limits.ts'
 import type { Call } from '../../../../shared/wire/calls.ts'
-import { Desk, granted, refusal } from '../../../support/fixtures.ts'
-import { asking, component, Publisher } from '../../../support/skills/skill.ts'
+import { Fixtures, refusalOf, unwrap } from '../../../support/fixtures.ts'
+import { component, hostCallSkill, Publisher } from '../../../support/skills/skill.ts'
 import { startTestStack } from '../../../support/stack/stack.ts'
 
 describe('bounds on waiting calls', () => {
@@ -32,9 +32,9 @@ describe('bounds on waiting calls', () => {
     const slots = taken({ all: 100, tenant: 100, who: 3 })
     wait(slots, 'a', 'one', 3)
     expect([
-      slots.full(['a', 'one', 'b']),
-      slots.full(['a', 'two', 'a']),
-      slots.full(['b', 'one', 'a']),
+      slots.isFull(['a', 'one', 'b']),
+      slots.isFull(['a', 'two', 'a']),
+      slots.isFull(['b', 'one', 'a']),
     ]).toEqual([true, false, false])
   })
 
@@ -42,15 +42,15 @@ describe('bounds on waiting calls', () => {
     const slots = taken({ all: 100, tenant: 6, who: 5 })
     wait(slots, 'a', 'one', 4)
     wait(slots, 'a', 'two', 2)
-    expect([slots.full(['a', 'one', 'a']), slots.full(['a', 'two', 'a'])]).toEqual([true, false])
+    expect([slots.isFull(['a', 'one', 'a']), slots.isFull(['a', 'two', 'a'])]).toEqual([true, false])
     wait(slots, 'a', 'two', 1)
     expect([
-      slots.full(['a', 'two', 'a']),
-      slots.full(['a', 'three', 'a']),
-      slots.full(['b', 'one', 'a']),
+      slots.isFull(['a', 'two', 'a']),
+      slots.isFull(['a', 'three', 'a']),
+      slots.isFull(['b', 'one', 'a']),
     ]).toEqual([true, false, false])
     for (let i = 0; i < 5; i++) wait(slots, 'a', `more${i}`, 1)
-    expect(slots.full(['a', 'the last', 'a'])).toBe(true)
+    expect(slots.isFull(['a', 'the last', 'a'])).toBe(true)
   })
 
   test('at the total bound, a tenant with less than an equal share may add a waiting call', () => {
@@ -58,9 +58,9 @@ describe('bounds on waiting calls', () => {
     wait(slots, 'a', 'one', 3)
     wait(slots, 'b', 'one', 1)
     expect([
-      slots.full(['a', 'two', 'a']),
-      slots.full(['b', 'one', 'a']),
-      slots.full(['c', 'one', 'a']),
+      slots.isFull(['a', 'two', 'a']),
+      slots.isFull(['b', 'one', 'a']),
+      slots.isFull(['c', 'one', 'a']),
     ]).toEqual([true, true, false])
   })
 
@@ -68,12 +68,12 @@ describe('bounds on waiting calls', () => {
     const slots = new ConcurrencySlots(2, { all: 100, tenant: 100, who: 1 })
     const first = Promise.withResolvers<void>()
     const holding = slots.take(['a', 'one', 'a'], LONG_MS, () => first.promise)
-    const waiting = slots.takeOrLeave(['a', 'one', 'a'], LONG_MS, async () => 'ran')
-    expect(await slots.takeOrLeave(['a', 'one', 'a'], LONG_MS, async () => 'ran too')).toBeUndefined()
-    expect(slots.full(['a', 'one', 'a'])).toBe(true)
+    const waiting = slots.takeUnlessFull(['a', 'one', 'a'], LONG_MS, async () => 'ran')
+    expect(await slots.takeUnlessFull(['a', 'one', 'a'], LONG_MS, async () => 'ran too')).toBeUndefined()
+    expect(slots.isFull(['a', 'one', 'a'])).toBe(true)
     first.resolve()
     await holding
-    expect([await waiting, slots.full(['a', 'one', 'a'])]).toEqual(['ran', false])
+    expect([await waiting, slots.isFull(['a', 'one', 'a'])]).toEqual(['ran', false])
   })
 })
 
@@ -87,15 +87,15 @@ describe('at the edge', () => {
     else waiting.push(response)
   })
   let stack: Stack
-  let desk: Desk
+  let fixtures: Fixtures
   beforeAll(async () => {
     await new Promise<void>((resolve) => origin.listen(0, '127.0.0.1', resolve))
     const to = `http://127.0.0.1:${(origin.address() as AddressInfo).port}` // it listens on TCP
     stack = await startTestStack({ worker: 'idle', loopbackChannels: { [`https://${HOST}`]: to } })
-    desk = new Desk('crowd', stack.dev)
-    const acme = await Publisher.listed('acme', desk.root)
-    const maker = await desk.operator(['admin'])
-    const code = await component(asking({ url: `https://${HOST}/` }))
+    fixtures = new Fixtures('crowd', stack.dev)
+    const acme = await Publisher.listed('acme', fixtures.root)
+    const maker = await fixtures.operator(['admin'])
+    const code = await component(hostCallSkill({ url: `https://${HOST}/` }))
     for (const [id, sensitive] of [
       ['slow', false],
       ['guarded', true],
@@ -108,8 +108,8 @@ describe('at the edge', () => {
         capabilities: { http: { hosts: [HOST], methods: ['GET'] } },
         limits: { timeout_ms: 10_000 },
       })
-      granted(await maker.client('publishSkill', { body: acme.pack(manifest, code) }))
-      granted(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
+      unwrap(await maker.client('publishSkill', { body: acme.pack(manifest, code) }))
+      unwrap(await fixtures.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
     }
   })
   afterAll(async () => {
@@ -119,25 +119,25 @@ describe('at the edge', () => {
   })
 
   test('W01 an agent beyond its bound gets `queue_full`, another agent does not, and no waiting call is lost', async () => {
-    const [crowd, other] = [await desk.agent(), await desk.agent()]
-    const newRun = async () => granted(await crowd.client('createRun', { body: { session: 'a-crowd' } })).id
+    const [crowd, other] = [await fixtures.agent(), await fixtures.agent()]
+    const newRun = async () => unwrap(await crowd.client('createRun', { body: { session: 'a-crowd' } })).id
     const propose = async (tool: string) =>
       crowd.client('proposeCall', { params: { run: await newRun() }, body: { tool, args: {} } })
     const approve = async ({ approval }: Call, scope: 'once' | 'session') =>
-      granted(
-        await desk.root('answerApproval', {
+      unwrap(
+        await fixtures.root('answerApproval', {
           params: { id: approval?.id ?? '' },
           body: { decision: 'approve', scope },
         }),
       )
-    const first = granted(await propose('slow.run'))
+    const first = unwrap(await propose('slow.run'))
     await approve(first, 'session')
-    const asked = granted(await propose('guarded.run'))
+    const asked = unwrap(await propose('guarded.run'))
     const taken: Call[] = []
     const lane = async (): Promise<string> => {
       for (;;) {
         const answer = await propose('slow.run')
-        if (!answer.ok) return refusal(answer)
+        if (!answer.ok) return refusalOf(answer)
         taken.push(answer.value)
       }
     }
@@ -156,9 +156,7 @@ describe('at the edge', () => {
       retry: true,
       detail: expect.stringContaining('skills'),
     })
-    const others = granted(
-      await other.client('proposeCallInNewRun', { body: { tool: 'slow.run', args: {} } }),
-    )
+    const others = unwrap(await other.client('proposeCallInNewRun', { body: { tool: 'slow.run', args: {} } }))
     await approve(others, 'once')
     // A call approved in the meantime keeps no object open; the run's alarm retries it.
     await approve(asked, 'once')
@@ -166,7 +164,7 @@ describe('at the edge', () => {
     isOpen = true
     for (const response of waiting) response.end('"at last"')
     const endOf = async ({ run, id }: Call, by = crowd.client) =>
-      granted(await by('readCall', { params: { run, call: id }, wait: 50 })).state
+      unwrap(await by('readCall', { params: { run, call: id }, wait: 50 })).state
     expect([await endOf(asked), await endOf(others, other.client)]).toEqual(['succeeded', 'succeeded'])
     const ends = await Promise.all(taken.map((call) => endOf(call)))
     expect(ends.filter((end) => end !== 'succeeded' && end !== 'failed' && end !== 'timed_out')).toEqual([])

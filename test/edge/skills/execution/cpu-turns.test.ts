@@ -4,7 +4,7 @@
 
 import { describe, expect, test } from 'vitest'
 import { ConcurrencySlots } from '../../../../edge/skills/execution/concurrency-slots.ts'
-import { CpuTurns, type Turn } from '../../../../edge/skills/execution/cpu-turns.ts'
+import { type CpuTurn, CpuTurns } from '../../../../edge/skills/execution/cpu-turns.ts'
 
 /** Lets everything that can proceed do so. */
 const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20))
@@ -242,7 +242,7 @@ describe('CPU turns', () => {
     const turns = new CpuTurns(1)
     let atOnce = 0
     let most = 0
-    const one = (turn: Turn): Promise<void> =>
+    const one = (turn: CpuTurn): Promise<void> =>
       turn.releaseDuring(async () => {
         atOnce -= 1
         await settled()

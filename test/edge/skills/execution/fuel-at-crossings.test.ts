@@ -6,32 +6,36 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS, MAX_SKILL_LIMITS } from '../../../../shared/limits.ts'
 import type { Call } from '../../../../shared/wire/calls.ts'
 import type { SkillManifest } from '../../../../shared/wire/skills.ts'
-import { Desk, granted } from '../../../support/fixtures.ts'
+import { Fixtures, unwrap } from '../../../support/fixtures.ts'
 import { answer, component, LOG, type Parts, Publisher, RANDOM } from '../../../support/skills/skill.ts'
 import * as w from '../../../support/skills/wasm.ts'
 import { sharedStack } from '../../../support/stack/stack.ts'
 
-const desk = new Desk('crossing', sharedStack())
+const fixtures = new Fixtures('crossing', sharedStack())
 let acme: Publisher
-let maker: Awaited<ReturnType<Desk['operator']>>
-let agent: Awaited<ReturnType<Desk['agent']>>
+let maker: Awaited<ReturnType<Fixtures['operator']>>
+let agent: Awaited<ReturnType<Fixtures['agent']>>
 
 beforeAll(async () => {
-  acme = await Publisher.listed('crossing-acme', desk.root)
-  maker = await desk.operator(['admin'])
-  agent = await desk.agent()
+  acme = await Publisher.listed('crossing-acme', fixtures.root)
+  maker = await fixtures.operator(['admin'])
+  agent = await fixtures.agent()
 })
 
-async function enabled(parts: Parts, change: Partial<SkillManifest> = {}, id = desk.name()): Promise<string> {
+async function enabled(
+  parts: Parts,
+  change: Partial<SkillManifest> = {},
+  id = fixtures.name(),
+): Promise<string> {
   const manifest = acme.manifest(id, change)
-  granted(await maker.client('publishSkill', { body: acme.pack(manifest, await component(parts)) }))
-  granted(await desk.root('enableSkill', { params: { id, version: manifest.version }, body: {} }))
+  unwrap(await maker.client('publishSkill', { body: acme.pack(manifest, await component(parts)) }))
+  unwrap(await fixtures.root('enableSkill', { params: { id, version: manifest.version }, body: {} }))
   return `${id}.run`
 }
 const called = async (tool: string, by = agent): Promise<Call> =>
-  granted(await by.client('proposeCallInNewRun', { body: { tool, args: {} }, wait: 20 }))
+  unwrap(await by.client('proposeCallInNewRun', { body: { tool, args: {} }, wait: 20 }))
 async function fuelOf(call: Call): Promise<number> {
-  const { envelope } = granted(
+  const { envelope } = unwrap(
     await agent.client('readAttestation', { params: { run: call.run, call: call.id } }),
   )
   const { predicate } = JSON.parse(Buffer.from(envelope.payload, 'base64').toString()) as {
@@ -85,7 +89,7 @@ const limits = { fuel: 2_000_000_000, timeout_ms: 10_000 }
 
 describe('W01 fuel in `cabi_realloc`', () => {
   test('W01 `cabi_realloc` gets one fuel budget for a whole list of keys, which suffices if each call burns little', async () => {
-    const id = desk.name()
+    const id = fixtures.name()
     const capabilities = { kv: ['k/'] }
     expect((await called(await enabled(keeping(), { capabilities, limits }, id))).result?.output).toBe('"ok"')
     const burnt = await called(await enabled(listing(ROUNDS), { capabilities, limits, version: '2.0.0' }, id))
@@ -168,7 +172,7 @@ describe('eight calls of a hostile skill', () => {
       },
     ],
   ])('W01 another skill and other requests are served while eight hostile calls %s', async (_, parts) => {
-    const [id, other] = [desk.name(), await desk.agent()]
+    const [id, other] = [fixtures.name(), await fixtures.agent()]
     const most = {
       capabilities: { kv: ['k/'], log: true as const, random: true as const },
       limits: { ...limits, timeout_ms: 3_000 },
@@ -186,7 +190,7 @@ describe('eight calls of a hostile skill', () => {
     const took: number[] = []
     for (let i = 0; i < 20; i++) {
       const begun = performance.now()
-      if (i % 2 === 0) granted(await other.client('listTools', {}))
+      if (i % 2 === 0) unwrap(await other.client('listTools', {}))
       else expect((await called(good, other)).state).toBe('succeeded')
       took.push(performance.now() - begun)
     }

@@ -8,10 +8,10 @@ import type { Stack } from '../../../../infra/stack.ts'
 import { LIMITS, MAX_SKILL_LIMITS } from '../../../../shared/limits.ts'
 import type { Outcome } from '../../../../shared/plan/plan.ts'
 import type { Call } from '../../../../shared/wire/calls.ts'
-import { Desk, granted } from '../../../support/fixtures.ts'
+import { Fixtures, unwrap } from '../../../support/fixtures.ts'
 import {
   answer,
-  assembled,
+  assemble,
   component,
   LOG,
   type Parts,
@@ -23,41 +23,41 @@ import * as w from '../../../support/skills/wasm.ts'
 import { startTestStack } from '../../../support/stack/stack.ts'
 
 let stack: Stack
-let desk: Desk
+let fixtures: Fixtures
 let acme: Publisher
-let maker: Awaited<ReturnType<Desk['operator']>>
-let agent: Awaited<ReturnType<Desk['agent']>>
-let other: Awaited<ReturnType<Desk['agent']>>
+let maker: Awaited<ReturnType<Fixtures['operator']>>
+let agent: Awaited<ReturnType<Fixtures['agent']>>
+let other: Awaited<ReturnType<Fixtures['agent']>>
 
 beforeAll(async () => {
   stack = await startTestStack()
-  desk = new Desk('hostile', stack.dev)
-  acme = await Publisher.listed('acme', desk.root)
-  maker = await desk.operator(['admin'])
-  agent = await desk.agent({ budget: { max_denied_per_run: 1_000 } })
-  other = await desk.agent({ tools: ['text.stats'] })
+  fixtures = new Fixtures('hostile', stack.dev)
+  acme = await Publisher.listed('acme', fixtures.root)
+  maker = await fixtures.operator(['admin'])
+  agent = await fixtures.agent({ budget: { max_denied_per_run: 1_000 } })
+  other = await fixtures.agent({ tools: ['text.stats'] })
 })
 afterAll(async () => {
   await stack.stop()
 })
 
 async function published(code: Uint8Array, change: Partial<Unbound> = {}): Promise<string> {
-  const id = desk.name()
-  granted(await maker.client('publishSkill', { body: acme.pack(acme.manifest(id, change), code) }))
-  granted(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
+  const id = fixtures.name()
+  unwrap(await maker.client('publishSkill', { body: acme.pack(acme.manifest(id, change), code) }))
+  unwrap(await fixtures.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
   return `${id}.run`
 }
 const enabled = async (parts: Parts, change: Partial<Unbound> = {}): Promise<string> =>
   published(await component(parts), change)
 const called = async (tool: string, args: Record<string, unknown> = {}): Promise<Call> =>
-  granted(await agent.client('proposeCallInNewRun', { body: { tool, args }, wait: 30 }))
+  unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args }, wait: 30 }))
 
 type Ran = {
   readonly outcome: Outcome
   readonly skill: { readonly fuel_used: number; readonly host_calls: Record<string, number> }
 }
 async function ran(call: Call): Promise<Ran> {
-  const { envelope } = granted(
+  const { envelope } = unwrap(
     await agent.client('readAttestation', { params: { run: call.run, call: call.id } }),
   )
   const { predicate } = JSON.parse(Buffer.from(envelope.payload, 'base64').toString()) as {
@@ -67,7 +67,7 @@ async function ran(call: Call): Promise<Ran> {
 }
 /** A request that has nothing to do with skills is answered. */
 const others = async (): Promise<string> =>
-  granted(
+  unwrap(
     await other.client('proposeCallInNewRun', {
       body: { tool: 'process.run', args: { command: 'true', args: [] } },
     }),
@@ -214,13 +214,13 @@ describe('a hostile skill always ends', () => {
   test('a cancellation ends a skill that computes, and the fuel used until then is recorded', async () => {
     const { fuel, timeout_ms } = MAX_SKILL_LIMITS
     const tool = await enabled({ run: endless() }, { limits: { fuel, timeout_ms } })
-    const { run, id } = granted(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+    const { run, id } = unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
     const params = { run, call: id }
     await expect
-      .poll(async () => granted(await agent.client('readCall', { params })).state, { timeout: 10_000 })
+      .poll(async () => unwrap(await agent.client('readCall', { params })).state, { timeout: 10_000 })
       .toBe('running')
-    granted(await agent.client('cancelCall', { params }))
-    const call = granted(await agent.client('readCall', { params, wait: 20 }))
+    unwrap(await agent.client('cancelCall', { params }))
+    const call = unwrap(await agent.client('readCall', { params, wait: 20 }))
     const { outcome, skill } = await ran(call)
     expect([call.state, call.result?.error?.code, outcome.kind]).toEqual([
       'cancelled',
@@ -379,9 +379,9 @@ describe('W08 a skill’s texts', () => {
 
   test('W08 a skill’s UTF-16 and UTF-8 output becomes valid text, with lone surrogates replaced', async () => {
     const code = (text: string): number[] => [...text].flatMap((_, i) => text.charCodeAt(i))
-    const whole = await called(await published(await assembled(utf16(code('"ü漢"')))))
+    const whole = await called(await published(await assemble(utf16(code('"ü漢"')))))
     expect(whole.result?.output).toBe('"ü漢"')
-    const broken = await called(await published(await assembled(utf16([0x22, 0xd800, 0x61, 0xdc00, 0x22]))))
+    const broken = await called(await published(await assemble(utf16([0x22, 0xd800, 0x61, 0xdc00, 0x22]))))
     expect(broken.result?.output).toBe('"\uFFFDa\uFFFD"')
   })
 
@@ -411,11 +411,11 @@ describe('others while hostile skills run', () => {
     const fills = endless(w.i32(0), w.i32(0), w.i32(16_700_000), w.bulk(11, 0))
     const hostile = await enabled({ memory: { min: 256 }, run: fills }, { limits })
     const good = await enabled({})
-    const burner = await desk.agent()
+    const burner = await fixtures.agent()
     await called(good)
     let ended = 0
     const burning = Array.from({ length: 8 }, async () => {
-      const { result } = granted(
+      const { result } = unwrap(
         await burner.client('proposeCallInNewRun', { body: { tool: hostile, args: {} }, wait: 30 }),
       )
       ended += 1

@@ -7,23 +7,17 @@ import { LIMITS } from '../../../../shared/limits.ts'
 import type { Call } from '../../../../shared/wire/calls.ts'
 import type { ChannelSpec, Delivery } from '../../../../shared/wire/channels.ts'
 import { signedBy, taking, WebhookReceiver } from '../../../support/channels/webhook-receiver.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { unwrap } from '../../../support/fixtures.ts'
 import { Publisher, type Unbound } from '../../../support/skills/skill.ts'
 import {
   argumentsOf,
-  type Does,
-  poster,
+  postingSkill,
+  type StorageOperation,
   WAITS_FOR,
-  waitingPoster,
+  waitingPostingSkill,
 } from '../../../support/skills/storage-skill.ts'
-import {
-  eventually,
-  HurtStack,
-  insist,
-  must,
-  revive,
-  strike,
-  type Wish,
-} from '../../../support/stack/hurt-stack.ts'
+import { HurtStack, insist, revive, strike, type Wish } from '../../../support/stack/hurt-stack.ts'
 import { fileOf } from '../../../support/stack/object-file.ts'
 
 const KEY = `whsec_${'A'.repeat(44)}`
@@ -35,9 +29,11 @@ let count = 0
 beforeAll(async () => {
   receiver = await WebhookReceiver.open()
   hurt = await HurtStack.start({ loopbackChannels: { [new URL(WAITS_FOR).origin]: receiver.url } })
-  code = await poster()
-  must(await hurt.operator('putPublisher', { params: { name: acme.name }, body: { keys: [acme.signer.x] } }))
-  must(
+  code = await postingSkill()
+  unwrap(
+    await hurt.operator('putPublisher', { params: { name: acme.name }, body: { keys: [acme.signer.x] } }),
+  )
+  unwrap(
     await hurt.operator('putOperator', {
       params: { name: 'root' },
       body: { roles: ['admin', 'sole-admin'] },
@@ -46,8 +42,8 @@ beforeAll(async () => {
 })
 afterEach(async () => {
   receiver.reply = taking
-  for (const { name } of must(await hurt.operator('listChannels', {})).items)
-    must(await hurt.operator('deleteChannel', { params: { name } }))
+  for (const { name } of unwrap(await hurt.operator('listChannels', {})).items)
+    unwrap(await hurt.operator('deleteChannel', { params: { name } }))
 })
 afterAll(async () => {
   await hurt?.stop()
@@ -55,8 +51,8 @@ afterAll(async () => {
 })
 
 async function enabled(id: string, manifest: Unbound, component: Uint8Array): Promise<void> {
-  must(await hurt.operator('publishSkill', { body: acme.pack(manifest, component) }))
-  must(await hurt.operator('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
+  unwrap(await hurt.operator('publishSkill', { body: acme.pack(manifest, component) }))
+  unwrap(await hurt.operator('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
 }
 /** Each test has its own skill, because posts are limited per skill. */
 async function posting(channels: string[] = ['ops-chan']): Promise<string> {
@@ -67,7 +63,7 @@ async function posting(channels: string[] = ['ops-chan']): Promise<string> {
 }
 type Change = Partial<Omit<Extract<ChannelSpec, { kind: 'webhook' }>, 'kind'>>
 const put = async (name: string, change: Change = { notices: true }) =>
-  must(
+  unwrap(
     await hurt.operator('putChannel', {
       params: { name },
       body: { kind: 'webhook', url: `${receiver.url}/${name}`, keys: [KEY], ...change },
@@ -78,23 +74,23 @@ async function posts(
   skill: string,
   text: string,
   channel = 'ops-chan',
-  deed: Does = 'post',
+  deed: StorageOperation = 'post',
   wish: Wish = {},
 ): Promise<Call> {
   const asked = await hurt.propose(`${skill}.run`, argumentsOf(deed, channel, text), wish)
   if (asked.approval === undefined) throw new Error(`nobody was asked: the call is ${asked.state}`)
-  must(
+  unwrap(
     await hurt.operator('answerApproval', {
       params: { id: asked.approval.id },
       body: { decision: 'approve' },
     }),
   )
-  return must(await hurt.agent('readCall', { params: { run: asked.run, call: asked.id }, wait: 20 }))
+  return unwrap(await hurt.agent('readCall', { params: { run: asked.run, call: asked.id }, wait: 20 }))
 }
 const ended = ({ state, result }: Call): string =>
   state === 'succeeded' ? (result?.output ?? '') : `${result?.error?.code}: ${result?.error?.detail}`
 const deliveries = async (name = 'ops-chan', query = {}): Promise<Delivery[]> =>
-  must(await insist(() => hurt.operator('listDeliveries', { params: { name }, query }))).items
+  unwrap(await insist(() => hurt.operator('listDeliveries', { params: { name }, query }))).items
 const delivery = (call: Call, state: Delivery['state'], within_ms = 30_000): Promise<Delivery> =>
   eventually(
     `the notice of ${call.id} is ${state}`,
@@ -135,7 +131,7 @@ test('G09 a skill’s post arrives once, signed, as plain text with its origin, 
       },
     },
   })
-  const bundle = must(await hurt.agent('readAttestation', { params: { run: call.run, call: call.id } }))
+  const bundle = unwrap(await hurt.agent('readAttestation', { params: { run: call.run, call: call.id } }))
   expect(JSON.parse(Buffer.from(bundle.envelope.payload, 'base64').toString())).toMatchObject({
     predicate: { execution: { skill: { host_calls: { 'channel.post': 1 } } } },
   })
@@ -194,7 +190,7 @@ test('P12 a call may post five times and a skill sixty times an hour; posts beyo
 
 test('V01 a skill’s post is shown with known secrets masked', async () => {
   const value = 'CANARY0n0t1ce-0123456789'
-  must(
+  unwrap(
     await hurt.operator('putSecret', {
       params: { name: 'canary' },
       body: { value, tools: ['mark.quickly'] },
@@ -244,14 +240,14 @@ test('an idempotent call that is executed again after a kill delivers its earlie
   await enabled(
     'waits',
     acme.manifest('waits', { tools, capabilities: { channels: ['ops-chan'], http } }),
-    await waitingPoster(),
+    await waitingPostingSkill(),
   )
   const holds = (): number => receiver.came.filter(({ path }) => path === 'GET /hold').length
   receiver.reply = (response, n) => {
     if (receiver.came[n - 1]?.path !== 'GET /hold') taking(response, n)
   }
   const asked = await hurt.propose('waits.run', argumentsOf('postAndWait', 'ops-chan', 'once'))
-  must(
+  unwrap(
     await hurt.operator('answerApproval', {
       params: { id: asked.approval?.id ?? '' },
       body: { decision: 'approve' },
@@ -274,7 +270,7 @@ test('an idempotent call that is executed again after a kill delivers its earlie
 test('a channel that no longer accepts notices drops those that still wait', async () => {
   await put('ops-chan')
   const shown = async () =>
-    must(await hurt.operator('listChannels', {})).items.map(({ channel }) => channel.notices)
+    unwrap(await hurt.operator('listChannels', {})).items.map(({ channel }) => channel.notices)
   expect(await shown()).toEqual([true])
   receiver.reply = (response) => response.writeHead(503).end()
   const call = await posts(await posting(), 'too late')
@@ -285,14 +281,14 @@ test('a channel that no longer accepts notices drops those that still wait', asy
 })
 
 test('a notice is mailed to each recipient, collected without a link by those who collect, and deleted after a week', async () => {
-  must(await hurt.operator('putOperator', { params: { name: 'ada' }, body: { roles: ['auditor'] } })) // an auditor may answer nothing, but receives notices
+  unwrap(await hurt.operator('putOperator', { params: { name: 'ada' }, body: { roles: ['auditor'] } })) // an auditor may answer nothing, but receives notices
   const via = { provider: 'outbox' as const }
   const addresses = { ada: 'ada@example.com', root: 'root@example.com', nobody: 'nobody@example.com' }
   const mail = { kind: 'email' as const, from: 'skills@example.com', addresses, via, notices: true as const }
-  must(await hurt.operator('putChannel', { params: { name: 'ops-chan' }, body: mail }))
+  unwrap(await hurt.operator('putChannel', { params: { name: 'ops-chan' }, body: mail }))
   const call = await posts(await posting(), 'read me')
   const collect = async (done: string[]) =>
-    must(
+    unwrap(
       await insist(() => hurt.operator('collectMessages', { params: { name: 'ops-chan' }, body: { done } })),
     ).items
   const mails = await eventually('both wait', async () => {

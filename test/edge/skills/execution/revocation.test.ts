@@ -5,15 +5,15 @@ import { describe, expect, test } from 'vitest'
 import { verifyBundle } from '../../../../shared/evidence/bundle.ts'
 import { MAX_SKILL_LIMITS } from '../../../../shared/limits.ts'
 import type { Call } from '../../../../shared/wire/calls.ts'
-import { Desk, granted } from '../../../support/fixtures.ts'
+import { Fixtures, unwrap } from '../../../support/fixtures.ts'
 import { component, type Parts, Publisher } from '../../../support/skills/skill.ts'
 import * as w from '../../../support/skills/wasm.ts'
 import { sharedStack } from '../../../support/stack/stack.ts'
 
-const desk = new Desk('revocation', sharedStack())
-const maker = await desk.operator(['admin'])
-const agent = await desk.agent({ budget: { max_denied_per_run: 1_000 } })
-const acme = await Publisher.listed('revocation-acme', desk.root)
+const fixtures = new Fixtures('revocation', sharedStack())
+const maker = await fixtures.operator(['admin'])
+const agent = await fixtures.agent({ budget: { max_denied_per_run: 1_000 } })
+const acme = await Publisher.listed('revocation-acme', fixtures.root)
 
 const SENSITIVE = [
   { name: 'run', description: 'says it again', input_schema: { type: 'object' }, sensitive: true },
@@ -30,39 +30,39 @@ async function enabled(
   change: Change = {},
   parts: Parts = {},
   by = acme,
-  id = desk.name(),
+  id = fixtures.name(),
   version = '1.0.0',
 ): Promise<Made> {
-  granted(
+  unwrap(
     await maker.client('publishSkill', {
       body: by.pack(by.manifest(id, { ...change, version }), await component(parts)),
     }),
   )
-  granted(await desk.root('enableSkill', { params: { id, version }, body: {} }))
+  unwrap(await fixtures.root('enableSkill', { params: { id, version }, body: {} }))
   return { id, version, tool: `${id}.run`, by }
 }
 const propose = async (tool: string, wait = 0, run = {}): Promise<Call> =>
-  granted(
+  unwrap(
     await agent.client('proposeCallInNewRun', {
       body: { tool, args: {}, run },
       ...(wait === 0 ? {} : { wait }),
     }),
   )
 const ended = async ({ run, id }: Call): Promise<Call> =>
-  granted(await agent.client('readCall', { params: { run, call: id }, wait: 30 }))
+  unwrap(await agent.client('readCall', { params: { run, call: id }, wait: 30 }))
 const cancel = async (call: Call): Promise<Call> => {
   await agent.client('cancelCall', { params: { run: call.run, call: call.id } }) // where it has not ended by then
   return ended(call)
 }
 const approve = async (id: string) =>
-  granted(await desk.root('answerApproval', { params: { id }, body: { decision: 'approve' } }))
+  unwrap(await fixtures.root('answerApproval', { params: { id }, body: { decision: 'approve' } }))
 
 const WAITED = { timeout: 30_000 }
 
 /** The execution that the edge attested. */
 async function executionOf({ run, id }: Call) {
-  const bundle = granted(await agent.client('readAttestation', { params: { run, call: id } }))
-  return verifyBundle(bundle, granted(await agent.client('keys', {}))).statement?.predicate.execution
+  const bundle = unwrap(await agent.client('readAttestation', { params: { run, call: id } }))
+  return verifyBundle(bundle, unwrap(await agent.client('keys', {}))).statement?.predicate.execution
 }
 
 /** How many calls did not begin because the skill was disabled; they used no fuel. */
@@ -88,24 +88,25 @@ async function untilMet(round: (version: string, late_ms: number) => Promise<num
   for (let i = 0; met === 0 && i < ROUNDS; i++) met = await round(`1.0.${i}`, 2 * (i % 12))
   expect(met).toBeGreaterThan(0)
 }
-const names = (): string[] => Array.from({ length: 6 }, () => desk.name())
+const names = (): string[] => Array.from({ length: 6 }, () => fixtures.name())
 
 /** Every way to stop a skill. */
 const ENDS: readonly [string, (made: Made) => Promise<unknown>][] = [
   [
     'disabled',
     async ({ id, version }) =>
-      granted(await desk.root('disableSkill', { params: { id, version }, body: {} })),
+      unwrap(await fixtures.root('disableSkill', { params: { id, version }, body: {} })),
   ],
   [
     'revoked',
-    async ({ id, version }) => granted(await desk.root('revokeSkill', { params: { id, version }, body: {} })),
+    async ({ id, version }) =>
+      unwrap(await fixtures.root('revokeSkill', { params: { id, version }, body: {} })),
   ],
   [
     'signed by a key that is revoked',
     async ({ by: { name, signer } }) =>
-      granted(
-        await desk.root('revokePublisherKey', {
+      unwrap(
+        await fixtures.root('revokePublisherKey', {
           params: { name, kid: signer.kid },
           body: { reason: 'a test' },
         }),
@@ -113,7 +114,7 @@ const ENDS: readonly [string, (made: Made) => Promise<unknown>][] = [
   ],
 ]
 /** A publisher with its own key; a new key if the name exists. */
-const own = (name = desk.name()): Promise<Publisher> => Publisher.listed(name, desk.root)
+const own = (name = fixtures.name()): Promise<Publisher> => Publisher.listed(name, fixtures.root)
 
 describe.each(ENDS)('a skill that is %s', (_, end) => {
   test('a skill that was stopped does not run the very next call, however many calls are in progress', async () => {
@@ -141,7 +142,7 @@ describe.each(ENDS)('a skill that is %s', (_, end) => {
 
   test('a skill that was stopped does not run a call that waits for an answer, whatever the answer is', async () => {
     const made = await enabled({ tools: SENSITIVE }, {}, await own())
-    const asked = await desk.asked(agent.client, made.tool)
+    const asked = await fixtures.proposeForApproval(agent.client, made.tool)
     await end(made)
     await approve(asked.approval.id)
     expect((await ended(asked)).state).toBe('denied')
@@ -149,17 +150,17 @@ describe.each(ENDS)('a skill that is %s', (_, end) => {
 
   test('a skill that was stopped does not run calls under a standing approval', async () => {
     const made = await enabled({ tools: SENSITIVE }, {}, await own())
-    const run = { session: desk.name() }
+    const run = { session: fixtures.name() }
     const { approval } = await propose(made.tool, 0, run)
     const body = { decision: 'approve', scope: 'timeboxed', ttl_s: 3_600 } as const
-    granted(await desk.root('answerApproval', { params: { id: approval?.id ?? '' }, body }))
+    unwrap(await fixtures.root('answerApproval', { params: { id: approval?.id ?? '' }, body }))
     expect((await propose(made.tool, 20, run)).state).toBe('succeeded')
     await end(made)
     expect((await propose(made.tool, 20, run)).state).toBe('denied')
   })
 
   test('a skill that was stopped does not run a call whose isolate is still being loaded, which ends as refused', async () => {
-    const [name, ids] = [desk.name(), names()]
+    const [name, ids] = [fixtures.name(), names()]
     await untilMet(async (version, late_ms) => {
       const by = await own(name)
       const made = await Promise.all(ids.map((id) => enabled({}, {}, by, id, version)))
@@ -172,7 +173,7 @@ describe.each(ENDS)('a skill that is %s', (_, end) => {
 
   test('a skill that was stopped does not run claimed calls that wait for their CPU turn', async () => {
     const burner = await enabled(LONG, ENDLESS)
-    const [name, id] = [desk.name(), desk.name()]
+    const [name, id] = [fixtures.name(), fixtures.name()]
     await untilMet(async (version) => {
       const made = await enabled({}, {}, await own(name), id, version)
       const burning = await Promise.all([burner, burner].map(({ tool }) => propose(tool)))
@@ -199,7 +200,7 @@ describe.each(ENDS)('a skill that is %s', (_, end) => {
     const calls = await Promise.all(Array.from({ length: 12 }, () => propose(made.tool)))
     const now = (): Promise<Call[]> =>
       Promise.all(
-        calls.map(({ run, id }) => agent.client('readCall', { params: { run, call: id } }).then(granted)),
+        calls.map(({ run, id }) => agent.client('readCall', { params: { run, call: id } }).then(unwrap)),
       )
     await expect.poll(async () => (await now()).map(({ state }) => state), WAITED).toContain('running')
     await end(made)
@@ -216,9 +217,9 @@ describe.each(ENDS)('a skill that is %s', (_, end) => {
 test('a skill runs again at once when it is enabled again or rolled back to', async () => {
   const made = await enabled()
   const { id, tool } = made
-  granted(await desk.root('disableSkill', { params: { id, version: '1.0.0' }, body: {} }))
+  unwrap(await fixtures.root('disableSkill', { params: { id, version: '1.0.0' }, body: {} }))
   expect((await propose(tool, 20)).state).toBe('denied')
-  granted(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
+  unwrap(await fixtures.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
   expect((await propose(tool, 20)).state).toBe('succeeded')
 })
 
@@ -230,7 +231,9 @@ test('a skill that was disabled while its isolate was being loaded runs after it
     await new Promise((resolve) => setTimeout(resolve, late_ms))
     for (const change of ['disableSkill', 'enableSkill'] as const)
       await Promise.all(
-        made.map(async ({ id }) => granted(await desk.root(change, { params: { id, version }, body: {} }))),
+        made.map(async ({ id }) =>
+          unwrap(await fixtures.root(change, { params: { id, version }, body: {} })),
+        ),
       )
     const met = await refusedIn(await Promise.all(calls.map(ended)), 'while its isolate was made')
     for (const { tool } of made) expect((await propose(tool, 20)).state).toBe('succeeded')

@@ -5,9 +5,9 @@
 
 import { describe, expect, test } from 'vitest'
 import { meter } from '../../../../edge/skills/metering/meter.ts'
-import { Writer } from '../../../../shared/bytes/wasm-binary.ts'
+import { BinaryWriter } from '../../../../shared/bytes/wasm-binary.ts'
 import { LIMITS } from '../../../../shared/limits.ts'
-import { assembled } from '../../../support/skills/skill.ts'
+import { assemble } from '../../../support/skills/skill.ts'
 import * as w from '../../../support/skills/wasm.ts'
 
 const ROOM = { pages: 16, elements: 100 }
@@ -58,7 +58,7 @@ describe('WebAssembly features', () => {
     ],
     ['stack switching', '(type $f (func)) (type $c (cont $f))', /is not a function type/],
   ])('a module is refused by a message that names the feature: %s', async (_, wat, why) => {
-    const refused = meter(await assembled(`(module ${wat})`), ROOM)
+    const refused = meter(await assemble(`(module ${wat})`), ROOM)
     expect(refused.ok ? 'no refusal' : refused.error.detail).toMatch(why)
   })
 })
@@ -130,7 +130,7 @@ describe('bytes that an engine would read differently', () => {
 describe('compile cost', () => {
   const times = (count: number, ...code: readonly number[]): Buffer =>
     Buffer.alloc(count * code.length, Buffer.from(code))
-  const leb = (value: number): number[] => [...new Writer().u32(value).bytes()]
+  const leb = (value: number): number[] => [...new BinaryWriter().u32(value).bytes()]
   const sized = (bytes: Buffer): Buffer => Buffer.concat([Buffer.from(leb(bytes.length)), bytes])
   const type = (takes: number, gives: number): Buffer =>
     Buffer.concat([

@@ -4,14 +4,14 @@
 
 import { describe, expect, test } from 'vitest'
 import { meter } from '../../../../edge/skills/metering/meter.ts'
-import { assembled } from '../../../support/skills/skill.ts'
+import { assemble } from '../../../support/skills/skill.ts'
 import * as w from '../../../support/skills/wasm.ts'
 
 const ROOM = { pages: 16, elements: 100 }
 const START = 1_000_000_000n
 
 async function metered(wat: string): Promise<{ plain: Uint8Array; paying: Uint8Array }> {
-  const plain = await assembled(`(module ${wat})`)
+  const plain = await assemble(`(module ${wat})`)
   const done = meter(plain, ROOM)
   if (!done.ok) throw new Error(done.error.detail)
   return { plain, paying: done.value }

@@ -6,34 +6,34 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { digestOf, sha256 } from '../../../../shared/bytes/json.ts'
 import { LIMITS } from '../../../../shared/limits.ts'
 import type { Skill } from '../../../../shared/wire/skills.ts'
-import { Desk, granted, refusal } from '../../../support/fixtures.ts'
+import { Fixtures, refusalOf, unwrap } from '../../../support/fixtures.ts'
 import {
   CLOCK,
   component,
   LOG,
+  type PackageExtras,
   Publisher,
   payloadOf,
-  type Told,
   type Unbound,
 } from '../../../support/skills/skill.ts'
 import * as w from '../../../support/skills/wasm.ts'
 import { sharedStack } from '../../../support/stack/stack.ts'
 
-const desk = new Desk('audit', sharedStack())
-const acme = await Publisher.listed('audit-acme', desk.root)
+const fixtures = new Fixtures('audit', sharedStack())
+const acme = await Publisher.listed('audit-acme', fixtures.root)
 const plain = await component()
-const reviewer = await desk.operator(['admin'])
+const reviewer = await fixtures.operator(['admin'])
 
 const manifest = (change: Partial<Unbound> = {}): Unbound =>
-  acme.manifest(desk.name(), { capabilities: {}, ...change })
-const sign = (payload: unknown) => desk.root('publishSkill', { body: acme.sign(payload) })
-const put = (change: Partial<Unbound> = {}, told: Told = {}, code = plain) =>
-  desk.root('publishSkill', { body: acme.pack(manifest(change), code, told) })
+  acme.manifest(fixtures.name(), { capabilities: {}, ...change })
+const sign = (payload: unknown) => fixtures.root('publishSkill', { body: acme.sign(payload) })
+const put = (change: Partial<Unbound> = {}, told: PackageExtras = {}, code = plain) =>
+  fixtures.root('publishSkill', { body: acme.pack(manifest(change), code, told) })
 
 type Answer = Awaited<ReturnType<typeof put>>
 /** The positions and messages of the faults. */
 function faults(answer: Answer): [string, string][] {
-  expect(refusal(answer)).toBe('422 invalid_skill')
+  expect(refusalOf(answer)).toBe('422 invalid_skill')
   return answer.ok ? [] : (answer.error.errors ?? []).map(({ at, message }) => [at, message])
 }
 const warned = ({ warnings }: Skill): string[] => warnings.map(({ code, detail }) => `${code}: ${detail}`)
@@ -124,7 +124,7 @@ describe('a bill of materials', () => {
       const metadata = {
         component: { ...ofThis(plain).component, components: [{ name: 'assembled', version: '3' }] },
       }
-      const { contents } = granted(await put({}, { sbom: { specVersion, components, metadata } }))
+      const { contents } = unwrap(await put({}, { sbom: { specVersion, components, metadata } }))
       expect(contents.parts).toEqual([
         { name: 'outer', version: '2.0.0' },
         { name: 'by-hand', version: '1' },
@@ -137,7 +137,7 @@ describe('a bill of materials', () => {
   test('a bill of materials that is too long, or has too many components, is refused', async () => {
     const many = (n: number) => Array.from({ length: n }, (_, i) => ({ name: `c${i}`, version: '1' }))
     expect(
-      granted(await put({}, { sbom: { components: many(LIMITS.skill_parts) } })).contents.parts,
+      unwrap(await put({}, { sbom: { components: many(LIMITS.skill_parts) } })).contents.parts,
     ).toHaveLength(LIMITS.skill_parts)
     expect(faults(await put({}, { sbom: { components: many(LIMITS.skill_parts + 1) } }))).toEqual([
       ['/sbom/components', expect.stringContaining('more than 1000 components')],
@@ -194,7 +194,7 @@ describe('a provenance', () => {
   })
 
   test('the builder and build type of a provenance are shown with the version', async () => {
-    const { contents } = granted(await put())
+    const { contents } = unwrap(await put())
     expect(contents.provenance).toMatchObject({
       builder: 'test',
       build_type: 'https://countersign.example/hand-made',
@@ -240,20 +240,21 @@ describe('capabilities', () => {
         ),
       ],
     ])
-    expect(granted(await put({ capabilities: { log: true, clock: true } }, {}, code)).imports.sort()).toEqual(
-      ['clock', 'log'],
-    )
+    expect(unwrap(await put({ capabilities: { log: true, clock: true } }, {}, code)).imports.sort()).toEqual([
+      'clock',
+      'log',
+    ])
   })
 
   test('a declared capability is granted only if policy permits it', async () => {
     const http = { hosts: ['api.example.com:443'], methods: ['GET' as const] }
-    const skill = granted(await put({ capabilities: { http, secrets: ['token'] } }))
-    granted(
+    const skill = unwrap(await put({ capabilities: { http, secrets: ['token'] } }))
+    unwrap(
       await reviewer.client('enableSkill', { params: { id: skill.id, version: skill.version }, body: {} }),
     )
-    const agent = await desk.agent()
+    const agent = await fixtures.agent()
     const decided = async () =>
-      granted(await agent.client('decide', { body: { tool: `${skill.id}.run`, args: {} } })).decision
+      unwrap(await agent.client('decide', { body: { tool: `${skill.id}.run`, args: {} } })).decision
     const forbid = (when: string) =>
       `@id("none") forbid (principal, action == Action::"tool.execute/${skill.id}.run", resource) when { ${when} };`
     for (const when of [
@@ -261,11 +262,12 @@ describe('capabilities', () => {
       'context.capabilities.contains("secrets_read")',
       'context.plan.egress_hosts.contains("api.example.com:443")',
     ])
-      await desk.withPolicies({ none: forbid(when) }, async () =>
+      await fixtures.withPolicies({ none: forbid(when) }, async () =>
         expect([when, (await decided()).policies]).toEqual([when, ['none']]),
       )
-    await desk.withPolicies({ none: forbid('context.capabilities.contains("filesystem_write")') }, async () =>
-      expect((await decided()).policies).not.toContain('none'),
+    await fixtures.withPolicies(
+      { none: forbid('context.capabilities.contains("filesystem_write")') },
+      async () => expect((await decided()).policies).not.toContain('none'),
     )
   })
 
@@ -274,7 +276,7 @@ describe('capabilities', () => {
       'package wasi:filesystem@0.2.0; interface types { stat: func() -> u32; } world skill { import types; export run: func(tool: string, input: string) -> result<string, string>; }'
     const imports = [{ from: 'wasi:filesystem/types@0.2.0', name: 'stat', params: [], results: [w.I32] }]
     const answer = await put({}, {}, await component({ imports }, wit))
-    expect(refusal(answer)).toBe('422 invalid_skill')
+    expect(refusalOf(answer)).toBe('422 invalid_skill')
     expect(answer.ok ? '' : answer.error.detail).toMatch(/wasi:filesystem\/types@0.2.0/)
   })
 
@@ -309,7 +311,7 @@ describe('capabilities', () => {
       ],
     ])
     expect(faults(await put({ capabilities, wildcards: ['http'] }))).toHaveLength(1)
-    const warnings = warned(granted(await put({ capabilities, wildcards: ['http', 'kv'] })))
+    const warnings = warned(unwrap(await put({ capabilities, wildcards: ['http', 'kv'] })))
     expect(warnings).toContain(
       'wildcard_host: it may reach every host under `example.org`, and those are not listed anywhere',
     )
@@ -362,7 +364,7 @@ describe('capabilities', () => {
     expect(faults(await put({ capabilities: { http, credentials: twice } }))).toEqual([
       ['/manifest/capabilities/credentials', expect.stringContaining('declare each header of a host once')],
     ])
-    granted(await put({ capabilities: { http, credentials: [credential('api.example.com:443')] } }))
+    unwrap(await put({ capabilities: { http, credentials: [credential('api.example.com:443')] } }))
   })
 })
 
@@ -377,10 +379,10 @@ describe('warnings', () => {
   ]
 
   test('a skill that declares what it uses and returns has no warnings', async () => {
-    expect(warned(granted(await put({ tools: TYPED })))).toEqual([])
+    expect(warned(unwrap(await put({ tools: TYPED })))).toEqual([])
   })
 
-  test.each<[string, Partial<Unbound>, Told, RegExp]>([
+  test.each<[string, Partial<Unbound>, PackageExtras, RegExp]>([
     [
       'an unused capability',
       { capabilities: { random: true } },
@@ -413,27 +415,29 @@ describe('warnings', () => {
       /^reads_secret: it reads the secret `token` itself/,
     ],
   ])('a skill version has a warning for %s', async (_, change, told, warning) => {
-    const skill = granted(await put({ tools: TYPED, ...change }, told))
+    const skill = unwrap(await put({ tools: TYPED, ...change }, told))
     expect(warned(skill).filter((one) => warning.test(one))).toHaveLength(1)
-    const stored = granted(await desk.root('readSkill', { params: { id: skill.id, version: skill.version } }))
+    const stored = unwrap(
+      await fixtures.root('readSkill', { params: { id: skill.id, version: skill.version } }),
+    )
     expect(stored.warnings).toEqual(skill.warnings)
-    const listed = granted(await desk.root('listSkills', { query: { id: skill.id } })).items[0]
+    const listed = unwrap(await fixtures.root('listSkills', { query: { id: skill.id } })).items[0]
     expect(listed?.warnings).toEqual(skill.warnings)
   })
 })
 
 test('a published package can be downloaded as it was signed, byte for byte', async () => {
   const packed = acme.pack(manifest(), plain)
-  const { id, version } = granted(await desk.root('publishSkill', { body: packed }))
-  expect(granted(await desk.root('readSkillPackage', { params: { id, version } }))).toEqual(packed)
-  expect(refusal(await desk.root('readSkillPackage', { params: { id, version: '9.9.9' } }))).toBe(
+  const { id, version } = unwrap(await fixtures.root('publishSkill', { body: packed }))
+  expect(unwrap(await fixtures.root('readSkillPackage', { params: { id, version } }))).toEqual(packed)
+  expect(refusalOf(await fixtures.root('readSkillPackage', { params: { id, version: '9.9.9' } }))).toBe(
     '404 not_found',
   )
 })
 
 describe('denied components', () => {
   const deny = (items: { pattern: string; reason: string }[]) =>
-    desk.root('putDeniedParts', { body: { items } })
+    fixtures.root('putDeniedParts', { body: { items } })
   const lodash = { components: [{ name: 'lodash', version: '4.17.20', purl: 'pkg:npm/lodash@4.17.20' }] }
   afterAll(async () => void (await deny([])))
 
@@ -441,31 +445,31 @@ describe('denied components', () => {
     'denying the component `%s` prevents publishing and enabling, and marks enabled skills',
     async (pattern) => {
       const [waiting, running] = [
-        granted(await put({}, { sbom: lodash })),
-        granted(await put({}, { sbom: lodash })),
+        unwrap(await put({}, { sbom: lodash })),
+        unwrap(await put({}, { sbom: lodash })),
       ]
       const enable = ({ id, version }: Skill) =>
         reviewer.client('enableSkill', { params: { id, version }, body: {} })
-      granted(await enable(running))
-      granted(await deny([{ pattern, reason: 'CVE-2021-23337' }]))
+      unwrap(await enable(running))
+      unwrap(await deny([{ pattern, reason: 'CVE-2021-23337' }]))
       const answer = await put({}, { sbom: lodash })
       expect(answer.ok ? '' : `${answer.error.code}: ${answer.error.detail}`).toBe(
         'part_denied: it contains `lodash@4.17.20`: CVE-2021-23337',
       )
-      expect(refusal(await enable(waiting))).toBe('409 part_denied')
-      const listed = granted(await desk.root('listSkills', { query: { id: running.id } })).items[0]
+      expect(refusalOf(await enable(waiting))).toBe('409 part_denied')
+      const listed = unwrap(await fixtures.root('listSkills', { query: { id: running.id } })).items[0]
       expect(listed).toMatchObject({
         state: 'enabled',
         denied: ['it contains `lodash@4.17.20`: CVE-2021-23337'],
       })
-      granted(await deny([]))
-      granted(await enable(waiting))
+      unwrap(await deny([]))
+      unwrap(await enable(waiting))
     },
   )
 
   test('a denied component matches only its own name and version', async () => {
     const reason = 'a test'
-    granted(
+    unwrap(
       await deny(
         ['lodash@4.17.2', 'odash@*', 'lodash@4.17.200', 'pkg:npm/lodash-es@*', 'LODASH@*'].map((pattern) => ({
           pattern,
@@ -473,28 +477,28 @@ describe('denied components', () => {
         })),
       ),
     )
-    granted(await put({}, { sbom: lodash }))
+    unwrap(await put({}, { sbom: lodash }))
   })
 
   test('a denied component is found inside another component', async () => {
-    granted(await deny([{ pattern: 'lodash@*', reason: 'a test' }]))
+    unwrap(await deny([{ pattern: 'lodash@*', reason: 'a test' }]))
     const sbom = { components: [{ name: 'outer', version: '1', components: lodash.components }] }
-    expect(refusal(await put({}, { sbom }))).toBe('409 part_denied')
+    expect(refusalOf(await put({}, { sbom }))).toBe('409 part_denied')
   })
 
   test.each(['*', 'lodash', '', 'a b@1', '*@1', 'a*b@1', 'lodash@1**', 'x'.repeat(600)])(
     '`%s` is refused as a component to deny',
     async (pattern) => {
-      expect(refusal(await deny([{ pattern, reason: 'a test' }]))).toBe('400 invalid_request')
+      expect(refusalOf(await deny([{ pattern, reason: 'a test' }]))).toBe('400 invalid_request')
     },
   )
 
   test('a denied component is listed and journalled with who denied it and why', async () => {
-    const items = granted(await deny([{ pattern: 'xz@5.6.*', reason: 'a back door' }])).items
+    const items = unwrap(await deny([{ pattern: 'xz@5.6.*', reason: 'a back door' }])).items
     expect(items).toMatchObject([{ pattern: 'xz@5.6.*', reason: 'a back door', by: 'root' }])
-    expect(granted(await desk.root('listDeniedParts', {})).items).toEqual(items)
+    expect(unwrap(await fixtures.root('listDeniedParts', {})).items).toEqual(items)
     expect(
-      refusal(await deny([...items, ...items].map(({ pattern, reason }) => ({ pattern, reason })))),
+      refusalOf(await deny([...items, ...items].map(({ pattern, reason }) => ({ pattern, reason })))),
     ).toBe('400 invalid_request')
   })
 })

@@ -9,15 +9,15 @@ import { canonical } from '../../../../shared/bytes/json.ts'
 import { seal } from '../../../../shared/evidence/dsse.ts'
 import { LIMITS } from '../../../../shared/limits.ts'
 import { SKILL_TYPE, type SkillPackage } from '../../../../shared/wire/skills.ts'
-import { Desk, granted, refusal } from '../../../support/fixtures.ts'
+import { Fixtures, refusalOf, unwrap } from '../../../support/fixtures.ts'
 import { RawRequest } from '../../../support/http/raw-http.ts'
 import { component, Publisher, payloadOf } from '../../../support/skills/skill.ts'
 import { sharedStack } from '../../../support/stack/stack.ts'
 
-const desk = new Desk('package', sharedStack())
-const acme = await Publisher.listed('package-acme', desk.root)
-const umbrella = await Publisher.listed('package-umbrella', desk.root)
-const maker = await desk.operator(['admin'])
+const fixtures = new Fixtures('package', sharedStack())
+const acme = await Publisher.listed('package-acme', fixtures.root)
+const umbrella = await Publisher.listed('package-umbrella', fixtures.root)
+const maker = await fixtures.operator(['admin'])
 const plain = await component()
 
 const publish = (body: SkillPackage) => maker.client('publishSkill', { body })
@@ -38,18 +38,18 @@ function signedText(text: string | Uint8Array): SkillPackage {
 }
 
 describe('the package format', () => {
-  const payload = () => payloadOf(acme.manifest(desk.name()), plain)
+  const payload = () => payloadOf(acme.manifest(fixtures.name()), plain)
   const withManifest = (change: Record<string, unknown>) => {
     const one = payload()
     return { ...one, manifest: { ...one.manifest, ...change } }
   }
 
   test('W15 control: a package signed by hand in this test is accepted', async () => {
-    expect(granted(await publish(signedText(canonical(payload())))).state).toBe('quarantined')
+    expect(unwrap(await publish(signedText(canonical(payload())))).state).toBe('quarantined')
   })
 
   test('W14 a package with any byte changed is refused', async () => {
-    const packed = acme.pack(acme.manifest(desk.name()), plain)
+    const packed = acme.pack(acme.manifest(fixtures.name()), plain)
     const bytes = Buffer.from(packed.payload, 'base64')
     const [signature] = packed.signatures
     if (signature === undefined) throw new Error('it has no signature')
@@ -57,7 +57,7 @@ describe('the package format', () => {
     for (const at of places) {
       const changed = Buffer.from(bytes)
       changed[at] = (changed[at] ?? 0) ^ (1 << (at % 7))
-      const code = refusal(await publish({ ...packed, payload: changed.toString('base64') }))
+      const code = refusalOf(await publish({ ...packed, payload: changed.toString('base64') }))
       expect([at, code]).toEqual([at, expect.stringMatching(/^422 (?:invalid_skill|publisher_unknown)$/)])
     }
     const sig = Buffer.from(signature.sig, 'base64')
@@ -66,12 +66,12 @@ describe('the package format', () => {
       changed[at] = (changed[at] ?? 0) ^ 1
       expect([
         at,
-        refusal(
+        refusalOf(
           await publish({ ...packed, signatures: [{ ...signature, sig: changed.toString('base64') }] }),
         ),
       ]).toEqual([at, '422 invalid_skill'])
     }
-    expect(granted(await publish(packed)).state).toBe('quarantined')
+    expect(unwrap(await publish(packed)).state).toBe('quarantined')
   })
 
   test.each<[string, () => unknown]>([
@@ -102,13 +102,15 @@ describe('the package format', () => {
       () => withManifest({ integrity: { ...payload().manifest.integrity, more: '0'.repeat(64) } }),
     ],
   ])('W15 a package with an unknown member is refused: %s', async (_, value) => {
-    expect(refusal(await publish(acme.sign(value())))).toBe('422 invalid_skill')
+    expect(refusalOf(await publish(acme.sign(value())))).toBe('422 invalid_skill')
   })
 
   test.each(['manifest', 'component', 'sbom', 'provenance'])(
     'W15 a package without `%s` is refused',
     async (name) => {
-      expect(refusal(await publish(acme.sign({ ...payload(), [name]: undefined })))).toBe('422 invalid_skill')
+      expect(refusalOf(await publish(acme.sign({ ...payload(), [name]: undefined })))).toBe(
+        '422 invalid_skill',
+      )
     },
   )
 
@@ -131,15 +133,15 @@ describe('the package format', () => {
       JSON.stringify(one, null, 1),
       canonical(one).replace('"format"', '"\\u0066ormat"'),
     ])
-      expect(refusal(await publish(signedText(text)))).toBe('422 invalid_skill')
+      expect(refusalOf(await publish(signedText(text)))).toBe('422 invalid_skill')
     const packed = acme.sign(one)
     for (const spelled of [`${packed.payload} `, packed.payload.replace(/=*$/, ''), `${packed.payload}\n`]) {
       if (spelled !== packed.payload)
-        expect(refusal(await publish({ ...packed, payload: spelled }))).toMatch(
+        expect(refusalOf(await publish({ ...packed, payload: spelled }))).toMatch(
           /^(?:422 invalid_skill|400 invalid_request)$/,
         )
     }
-    expect(refusal(await publish(acme.sign({ ...one, component: `${one.component} ` })))).toBe(
+    expect(refusalOf(await publish(acme.sign({ ...one, component: `${one.component} ` })))).toBe(
       '422 invalid_skill',
     )
   })
@@ -155,7 +157,7 @@ describe('the package format', () => {
         ...payload(),
         sbom: Object.fromEntries(Array.from({ length: 60_000 }, (_, i) => [`f${i}`, i])),
       }),
-      canonical(payloadOf(acme.manifest(desk.name()), Buffer.alloc(4 * 1024 * 1024 + 1))),
+      canonical(payloadOf(acme.manifest(fixtures.name()), Buffer.alloc(4 * 1024 * 1024 + 1))),
       'PK\u0003\u0004',
       gzipSync(canonical(payload())),
       '',
@@ -163,7 +165,7 @@ describe('the package format', () => {
       '"x"',
       '[]',
     ])
-      expect(refusal(await publish(signedText(text)))).toBe('422 invalid_skill')
+      expect(refusalOf(await publish(signedText(text)))).toBe('422 invalid_skill')
     expect(performance.now() - begun).toBeLessThan(20_000)
   })
 
@@ -173,7 +175,7 @@ describe('the package format', () => {
       'content-type: application/json',
       `content-length: ${LIMITS.skill_package_bytes + 1}`,
     ]
-    const request = new RawRequest(desk.url)
+    const request = new RawRequest(fixtures.url)
     onTestFinished(() => request.end())
     const answer = await request.head('PUT', '/v1/skills', headers).answered(5_000)
     expect([answer.status, answer.text]).toEqual([413, expect.stringContaining('body_too_large')])
@@ -186,14 +188,14 @@ describe('the package format', () => {
       [...packed.signatures, ...packed.signatures],
       [...packed.signatures, ...umbrella.sign(payload()).signatures],
     ])
-      expect(refusal(await publish({ ...packed, signatures } as SkillPackage))).toBe('400 invalid_request')
+      expect(refusalOf(await publish({ ...packed, signatures } as SkillPackage))).toBe('400 invalid_request')
     expect(
-      refusal(
+      refusalOf(
         await publish({ ...packed, payloadType: 'application/vnd.in-toto+json' } as unknown as SkillPackage),
       ),
     ).toBe('400 invalid_request')
     const asStatement = seal('application/vnd.in-toto+json', payload(), acme.signer) // T01
-    expect(refusal(await publish({ ...asStatement, payloadType: SKILL_TYPE }))).toBe('422 invalid_skill')
+    expect(refusalOf(await publish({ ...asStatement, payloadType: SKILL_TYPE }))).toBe('422 invalid_skill')
   })
 
   test.each([
@@ -213,16 +215,18 @@ describe('the package format', () => {
   ])('W15 `%s` is refused as name of a skill, tool or publisher and as a version', async (name) => {
     const tools = [{ name, description: 'x', input_schema: { type: 'object' } }]
     for (const change of [{ id: name }, { version: name }, { publisher: name }, { tools }])
-      expect(refusal(await publish(acme.sign(withManifest(change))))).toBe('422 invalid_skill')
+      expect(refusalOf(await publish(acme.sign(withManifest(change))))).toBe('422 invalid_skill')
   })
 
   test('W15 a skill with a tool name that is too long or occurs twice is refused', async () => {
     const tool = (name: string) => ({ name, description: 'x', input_schema: { type: 'object' } })
     const put = (tools: unknown[]) => publish(acme.sign(withManifest({ tools })))
-    expect(refusal(await put([tool('a'), tool('a')]))).toBe('422 invalid_skill')
-    expect(refusal(await put([tool('x'.repeat(60))]))).toBe('422 invalid_skill')
-    expect(refusal(await put([]))).toBe('422 invalid_skill')
-    expect(refusal(await put(Array.from({ length: 257 }, (_, i) => tool(`t${i}`))))).toBe('422 invalid_skill')
+    expect(refusalOf(await put([tool('a'), tool('a')]))).toBe('422 invalid_skill')
+    expect(refusalOf(await put([tool('x'.repeat(60))]))).toBe('422 invalid_skill')
+    expect(refusalOf(await put([]))).toBe('422 invalid_skill')
+    expect(refusalOf(await put(Array.from({ length: 257 }, (_, i) => tool(`t${i}`))))).toBe(
+      '422 invalid_skill',
+    )
   })
 
   test.each([
@@ -240,7 +244,7 @@ describe('the package format', () => {
     'a.example:0',
   ])('W15 a manifest with the host `%s` is refused', async (host) => {
     const capabilities = { http: { hosts: [host], methods: ['GET'] } }
-    expect(refusal(await publish(acme.sign(withManifest({ capabilities, wildcards: ['http'] }))))).toBe(
+    expect(refusalOf(await publish(acme.sign(withManifest({ capabilities, wildcards: ['http'] }))))).toBe(
       '422 invalid_skill',
     )
   })
@@ -248,23 +252,23 @@ describe('the package format', () => {
   test('W15 a manifest with an invalid key prefix, or an empty list of them, is refused', async () => {
     for (const prefix of ['..', 'a/../b', '/a', ' ', 'a\u0000', 'x'.repeat(129)])
       expect(
-        refusal(
+        refusalOf(
           await publish(acme.sign(withManifest({ capabilities: { kv: [prefix] }, wildcards: ['kv'] }))),
         ),
       ).toBe('422 invalid_skill')
-    expect(refusal(await publish(acme.sign(withManifest({ capabilities: { kv: [] } }))))).toBe(
+    expect(refusalOf(await publish(acme.sign(withManifest({ capabilities: { kv: [] } }))))).toBe(
       '422 invalid_skill',
     )
-    expect(refusal(await publish(acme.sign(withManifest({ capabilities: { secrets: [''] } }))))).toBe(
+    expect(refusalOf(await publish(acme.sign(withManifest({ capabilities: { secrets: [''] } }))))).toBe(
       '422 invalid_skill',
     )
   })
 
   test('a call can’t bring code of a skill: no module, no source text, no other skill', async () => {
-    const agent = await desk.agent()
-    const id = desk.name()
-    granted(await publish(acme.pack(acme.manifest(id), plain)))
-    granted(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
+    const agent = await fixtures.agent()
+    const id = fixtures.name()
+    unwrap(await publish(acme.pack(acme.manifest(id), plain)))
+    unwrap(await fixtures.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
     for (const inline of [
       { module: 'AGFzbQ==' },
       { wat: '(module)' },
@@ -273,11 +277,13 @@ describe('the package format', () => {
       { digest: '0'.repeat(64) },
     ]) {
       const body = { tool: `${id}.run`, args: {}, ...inline }
-      expect(refusal(await agent.client('proposeCallInNewRun', { body }))).toBe('400 invalid_request')
+      expect(refusalOf(await agent.client('proposeCallInNewRun', { body }))).toBe('400 invalid_request')
     }
     const text = Buffer.from('(module)')
-    expect(refusal(await publish(acme.pack(acme.manifest(desk.name()), text)))).toBe('422 invalid_skill')
-    expect(refusal(await publish(acme.sign({ ...payload(), component_wat: '(module)' })))).toBe(
+    expect(refusalOf(await publish(acme.pack(acme.manifest(fixtures.name()), text)))).toBe(
+      '422 invalid_skill',
+    )
+    expect(refusalOf(await publish(acme.sign({ ...payload(), component_wat: '(module)' })))).toBe(
       '422 invalid_skill',
     )
   })

@@ -3,9 +3,9 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { SkillPackage } from '../../../../shared/wire/skills.ts'
-import { Desk, granted, refusal } from '../../../support/fixtures.ts'
+import { Fixtures, refusalOf, unwrap } from '../../../support/fixtures.ts'
 import {
-  assembled,
+  assemble,
   component,
   LOG,
   type Parts,
@@ -15,23 +15,23 @@ import {
 import * as w from '../../../support/skills/wasm.ts'
 import { sharedStack } from '../../../support/stack/stack.ts'
 
-const desk = new Desk('publish', sharedStack())
+const fixtures = new Fixtures('publish', sharedStack())
 const acme = new Publisher('publish-acme')
 const umbrella = new Publisher('publish-umbrella')
 const nobody = new Publisher('publish-nobody')
-let maker: Awaited<ReturnType<Desk['operator']>>
+let maker: Awaited<ReturnType<Fixtures['operator']>>
 let plain: Uint8Array
 
 beforeAll(async () => {
-  maker = await desk.operator(['admin'])
+  maker = await fixtures.operator(['admin'])
   for (const { name, signer } of [acme, umbrella])
-    granted(await desk.root('putPublisher', { params: { name }, body: { keys: [signer.x] } }))
+    unwrap(await fixtures.root('putPublisher', { params: { name }, body: { keys: [signer.x] } }))
   plain = await component()
 })
 
 const publish = (body: SkillPackage) => maker.client('publishSkill', { body })
 const put = (code: Uint8Array, change: Partial<Unbound> = {}) =>
-  publish(acme.pack(acme.manifest(desk.name(), change), code))
+  publish(acme.pack(acme.manifest(fixtures.name(), change), code))
 /** Why publishing it is refused. */
 async function why(code: Uint8Array, change: Partial<Unbound> = {}): Promise<string> {
   const answer = await put(code, change)
@@ -46,8 +46,8 @@ const RUN = 'export run: func(tool: string, input: string) -> result<string, str
 
 describe('publishing', () => {
   test('a published skill is quarantined, and can’t be called until somebody else enables it', async () => {
-    const id = desk.name()
-    const skill = granted(await publish(acme.pack(acme.manifest(id), plain)))
+    const id = fixtures.name()
+    const skill = unwrap(await publish(acme.pack(acme.manifest(id), plain)))
     expect(skill).toMatchObject({
       id,
       state: 'quarantined',
@@ -56,73 +56,79 @@ describe('publishing', () => {
       imports: [],
       changes: [],
     })
-    expect(refusal(await desk.root('readTool', { params: { name: `${id}.run` } }))).toBe('404 not_found')
-    expect(refusal(await maker.client('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))).toBe(
+    expect(refusalOf(await fixtures.root('readTool', { params: { name: `${id}.run` } }))).toBe(
+      '404 not_found',
+    )
+    expect(refusalOf(await maker.client('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))).toBe(
       '403 forbidden',
     )
-    granted(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
-    expect(granted(await desk.root('readTool', { params: { name: `${id}.run` } })).executor).toMatchObject({
-      kind: 'skill',
-      digest: skill.digest,
-    })
+    unwrap(await fixtures.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
+    expect(unwrap(await fixtures.root('readTool', { params: { name: `${id}.run` } })).executor).toMatchObject(
+      {
+        kind: 'skill',
+        digest: skill.digest,
+      },
+    )
   })
 
   test('a sole admin may enable a skill that they published', async () => {
-    const alone = await desk.operator(['admin', 'sole-admin'])
-    const id = desk.name()
-    granted(await alone.client('publishSkill', { body: acme.pack(acme.manifest(id), plain) }))
+    const alone = await fixtures.operator(['admin', 'sole-admin'])
+    const id = fixtures.name()
+    unwrap(await alone.client('publishSkill', { body: acme.pack(acme.manifest(id), plain) }))
     expect(
-      granted(await alone.client('enableSkill', { params: { id, version: '1.0.0' }, body: {} })).state,
+      unwrap(await alone.client('enableSkill', { params: { id, version: '1.0.0' }, body: {} })).state,
     ).toBe('enabled')
   })
 
   test('publishing the same package again returns the same version; another package or publisher for it is refused', async () => {
-    const id = desk.name()
-    const first = granted(await publish(acme.pack(acme.manifest(id), plain)))
-    expect(granted(await publish(acme.pack(acme.manifest(id), plain)))).toEqual(first)
-    expect(refusal(await publish(acme.pack(acme.manifest(id, { description: 'another one' }), plain)))).toBe(
-      '409 skill_conflict',
-    )
-    expect(refusal(await publish(umbrella.pack(umbrella.manifest(id, { version: '2.0.0' }), plain)))).toBe(
+    const id = fixtures.name()
+    const first = unwrap(await publish(acme.pack(acme.manifest(id), plain)))
+    expect(unwrap(await publish(acme.pack(acme.manifest(id), plain)))).toEqual(first)
+    expect(
+      refusalOf(await publish(acme.pack(acme.manifest(id, { description: 'another one' }), plain))),
+    ).toBe('409 skill_conflict')
+    expect(refusalOf(await publish(umbrella.pack(umbrella.manifest(id, { version: '2.0.0' }), plain)))).toBe(
       '409 skill_conflict',
     )
   })
 
   test('a skill can’t take over an existing tool, and its own tools can’t be put or deleted by hand', async () => {
-    const id = desk.name()
-    await desk.tool({}, `${id}.run`)
-    granted(await publish(acme.pack(acme.manifest(id), plain)))
-    expect(refusal(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))).toBe(
-      '409 skill_conflict',
+    const id = fixtures.name()
+    await fixtures.tool({}, `${id}.run`)
+    unwrap(await publish(acme.pack(acme.manifest(id), plain)))
+    expect(
+      refusalOf(await fixtures.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} })),
+    ).toBe('409 skill_conflict')
+    unwrap(await fixtures.root('deleteTool', { params: { name: `${id}.run` } }))
+    unwrap(await fixtures.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
+    expect(refusalOf(await fixtures.root('deleteTool', { params: { name: `${id}.run` } }))).toBe(
+      '409 conflict',
     )
-    granted(await desk.root('deleteTool', { params: { name: `${id}.run` } }))
-    granted(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
-    expect(refusal(await desk.root('deleteTool', { params: { name: `${id}.run` } }))).toBe('409 conflict')
-    await expect(desk.tool({}, `${id}.run`)).rejects.toThrow('take another name')
+    await expect(fixtures.tool({}, `${id}.run`)).rejects.toThrow('take another name')
   })
 
   test('W14 a package that no listed key signed, or that was changed afterwards, is refused', async () => {
-    const packed = acme.pack(acme.manifest(desk.name()), plain)
-    const claimed = { ...nobody.manifest(desk.name()), publisher: acme.name }
-    expect(refusal(await publish(nobody.pack(nobody.manifest(desk.name()), plain)))).toBe(
+    const packed = acme.pack(acme.manifest(fixtures.name()), plain)
+    const claimed = { ...nobody.manifest(fixtures.name()), publisher: acme.name }
+    expect(refusalOf(await publish(nobody.pack(nobody.manifest(fixtures.name()), plain)))).toBe(
       '422 publisher_unknown',
     )
-    expect(refusal(await publish(nobody.pack(claimed, plain)))).toBe('422 publisher_unknown')
+    expect(refusalOf(await publish(nobody.pack(claimed, plain)))).toBe('422 publisher_unknown')
     const [signature] = packed.signatures
     if (signature === undefined) throw new Error('it has no signature')
     const { sig } = nobody.pack(claimed, plain).signatures[0] ?? signature
     for (const changed of [
       { ...packed, signatures: [{ ...signature, sig }] },
-      { ...packed, payload: acme.pack(acme.manifest(desk.name()), plain).payload },
+      { ...packed, payload: acme.pack(acme.manifest(fixtures.name()), plain).payload },
     ])
-      expect(refusal(await publish(changed))).toBe('422 invalid_skill')
-    granted(await publish(packed))
-    granted(await desk.root('deletePublisher', { params: { name: umbrella.name } }))
-    expect(refusal(await publish(umbrella.pack(umbrella.manifest(desk.name()), plain)))).toBe(
+      expect(refusalOf(await publish(changed))).toBe('422 invalid_skill')
+    unwrap(await publish(packed))
+    unwrap(await fixtures.root('deletePublisher', { params: { name: umbrella.name } }))
+    expect(refusalOf(await publish(umbrella.pack(umbrella.manifest(fixtures.name()), plain)))).toBe(
       '422 publisher_unknown',
     )
-    granted(
-      await desk.root('putPublisher', {
+    unwrap(
+      await fixtures.root('putPublisher', {
         params: { name: umbrella.name },
         body: { keys: [umbrella.signer.x] },
       }),
@@ -176,7 +182,7 @@ describe('components that are refused', () => {
     ['an interface', '(instance $all (export "run" (func $go))) (export "a:b/c" (instance $all))'],
   ])('W11 a component that exports %s beside `run` is refused', async (_, more) => {
     const shell = (exported: string): Promise<Uint8Array> =>
-      assembled(`(component
+      assemble(`(component
         (core module $m (memory (export "memory") 2)
           (func (export "run") (param i32 i32 i32 i32) (result i32) (i32.const 16))
           (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const 32768)))
@@ -186,7 +192,7 @@ describe('components that are refused', () => {
         (func $go (type $f) (canon lift (core func $run) (memory $memory) (realloc $realloc) string-encoding=utf8))
         (export "run" (func $go)) ${exported})`)
     expect(await why(await shell(more))).toMatch(/must export exactly `run`/)
-    granted(await put(await shell('')))
+    unwrap(await put(await shell('')))
   })
 
   test('W11 a component that imports a capability its manifest does not declare is refused', async () => {
@@ -194,8 +200,8 @@ describe('components that are refused', () => {
       imports: [LOG],
       run: [...w.call(0), ...w.i32(16)].slice(0, 0).concat(w.UNREACHABLE),
     })
-    expect(refusal(await put(code, { capabilities: { clock: true } }))).toBe('422 invalid_skill')
-    expect(granted(await put(code, { capabilities: { log: true } })).imports).toEqual(['log'])
+    expect(refusalOf(await put(code, { capabilities: { clock: true } }))).toBe('422 invalid_skill')
+    expect(unwrap(await put(code, { capabilities: { log: true } })).imports).toEqual(['log'])
   })
 
   test.each<[string, Parts]>([
@@ -219,7 +225,7 @@ describe('components that are refused', () => {
       /longer than 65536 bytes/,
     ],
   ])('W06 a component is refused that has %s', async (_, parts, reason) => {
-    const code = await assembled(`(component
+    const code = await assemble(`(component
       (core module $other ${parts})
       (core module $m (memory (export "memory") 2)
         (func (export "run") (param i32 i32 i32 i32) (result i32) (i32.const 16))
@@ -256,7 +262,7 @@ describe('components that are refused', () => {
       Uint8Array.of(),
       Buffer.from('not wasm'),
     ])
-      expect(refusal(await put(code))).toBe('422 invalid_skill')
+      expect(refusalOf(await put(code))).toBe('422 invalid_skill')
   })
 
   test('W06 types that double with each line are refused before they are expanded', async () => {
@@ -282,7 +288,7 @@ describe('components that are refused', () => {
       const code = Uint8Array.from(plain)
       code[8 + random(code.length - 8)] = random(256)
       const answer = await put(code)
-      outcomes.add(answer.ok ? 'taken' : refusal(answer))
+      outcomes.add(answer.ok ? 'taken' : refusalOf(answer))
     }
     expect([...outcomes].filter((one) => one !== 'taken' && one !== '422 invalid_skill')).toEqual([])
   })

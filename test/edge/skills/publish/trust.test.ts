@@ -9,17 +9,17 @@ import { verifyChain } from '../../../../shared/evidence/journal.ts'
 import { leafHash, verifyInclusion } from '../../../../shared/evidence/merkle.ts'
 import { client as anonymous } from '../../../../shared/routes/client.ts'
 import type { Skill, SkillPackage } from '../../../../shared/wire/skills.ts'
-import { Desk, granted, refusal } from '../../../support/fixtures.ts'
+import { Fixtures, refusalOf, unwrap } from '../../../support/fixtures.ts'
 import { component, Publisher } from '../../../support/skills/skill.ts'
 import { sharedStack } from '../../../support/stack/stack.ts'
 
-const desk = new Desk('trust', sharedStack())
-const maker = await desk.operator(['admin'])
+const fixtures = new Fixtures('trust', sharedStack())
+const maker = await fixtures.operator(['admin'])
 const plain = await component()
 
 /** A publisher who is not listed, and one who is. */
-const stranger = (): Publisher => new Publisher(desk.name())
-const listed = (): Promise<Publisher> => Publisher.listed(desk.name(), desk.root)
+const stranger = (): Publisher => new Publisher(fixtures.name())
+const listed = (): Promise<Publisher> => Publisher.listed(fixtures.name(), fixtures.root)
 /** A publisher of the same name with another key. */
 const again = ({ name }: Publisher): Publisher => new Publisher(name)
 
@@ -28,19 +28,21 @@ const publish = (body: SkillPackage, pin?: string) =>
 const packed = (by: Publisher, id: string, version = '1.0.0'): SkillPackage =>
   by.pack(by.manifest(id, { version }), plain)
 const enable = (id: string, version = '1.0.0') =>
-  desk.root('enableSkill', { params: { id, version }, body: {} })
+  fixtures.root('enableSkill', { params: { id, version }, body: {} })
 const read = async (id: string, version = '1.0.0'): Promise<Skill> =>
-  granted(await desk.root('readSkill', { params: { id, version } }))
+  unwrap(await fixtures.root('readSkill', { params: { id, version } }))
 const revoke = (name: string, kid: string, reason = 'it leaked') =>
-  desk.root('revokePublisherKey', { params: { name, kid }, body: { reason } })
-const goingBack = (id: string) => desk.root('readRollBack', { params: { id } })
-const back = async (id: string, by = desk.root) =>
-  by('rollBackSkill', { params: { id }, body: granted(await goingBack(id)) })
+  fixtures.root('revokePublisherKey', { params: { name, kid }, body: { reason } })
+const goingBack = (id: string) => fixtures.root('readRollBack', { params: { id } })
+const back = async (id: string, by = fixtures.root) =>
+  by('rollBackSkill', { params: { id }, body: unwrap(await goingBack(id)) })
 
 async function journal(): Promise<JournalEntry[]> {
   const all: JournalEntry[] = []
   for (;;) {
-    const { items } = granted(await desk.root('readSkillJournal', { query: { after: all.at(-1)?.seq ?? 0 } }))
+    const { items } = unwrap(
+      await fixtures.root('readSkillJournal', { query: { after: all.at(-1)?.seq ?? 0 } }),
+    )
     if (items.length === 0) return all
     all.push(...items)
   }
@@ -53,44 +55,48 @@ const journalled = async (about: string): Promise<[string, Record<string, unknow
 describe('a key on the list', () => {
   test('W14 a key is trusted only for the publisher it is listed for, and can’t be listed for a second one', async () => {
     const [acme, umbrella] = [await listed(), await listed()]
-    const id = desk.name()
+    const id = fixtures.name()
     const asUmbrella = { ...acme.manifest(id), publisher: umbrella.name }
-    expect(refusal(await publish(acme.pack(asUmbrella, plain)))).toBe('422 publisher_unknown')
-    expect(refusal(await publish(packed(again(acme), id)))).toBe('422 publisher_unknown')
+    expect(refusalOf(await publish(acme.pack(asUmbrella, plain)))).toBe('422 publisher_unknown')
+    expect(refusalOf(await publish(packed(again(acme), id)))).toBe('422 publisher_unknown')
     const both = { keys: [umbrella.signer.x, acme.signer.x] }
-    expect(refusal(await desk.root('putPublisher', { params: { name: umbrella.name }, body: both }))).toBe(
-      '409 conflict',
-    )
-    expect(granted(await publish(packed(acme, id))).signed_by).toBe(acme.signer.kid)
+    expect(
+      refusalOf(await fixtures.root('putPublisher', { params: { name: umbrella.name }, body: both })),
+    ).toBe('409 conflict')
+    expect(unwrap(await publish(packed(acme, id))).signed_by).toBe(acme.signer.kid)
   })
 
   test('skills signed with a replaced key stay, run, and can be rolled back to', async () => {
     const acme = await listed()
-    const [next, id] = [again(acme), desk.name()]
-    granted(await publish(packed(acme, id)))
-    granted(await enable(id))
-    granted(
-      await desk.root('putPublisher', {
+    const [next, id] = [again(acme), fixtures.name()]
+    unwrap(await publish(packed(acme, id)))
+    unwrap(await enable(id))
+    unwrap(
+      await fixtures.root('putPublisher', {
         params: { name: acme.name },
         body: { keys: [acme.signer.x, next.signer.x] },
       }),
     )
-    granted(await publish(packed(next, id, '1.1.0')))
-    granted(await desk.root('putPublisher', { params: { name: acme.name }, body: { keys: [next.signer.x] } }))
+    unwrap(await publish(packed(next, id, '1.1.0')))
+    unwrap(
+      await fixtures.root('putPublisher', { params: { name: acme.name }, body: { keys: [next.signer.x] } }),
+    )
     expect((await read(id)).state).toBe('enabled')
-    expect(refusal(await publish(packed(acme, id, '1.2.0')))).toBe('422 publisher_unknown')
-    granted(await enable(id, '1.1.0'))
-    expect(granted(await back(id))).toMatchObject({ version: '1.0.0', state: 'enabled' })
+    expect(refusalOf(await publish(packed(acme, id, '1.2.0')))).toBe('422 publisher_unknown')
+    unwrap(await enable(id, '1.1.0'))
+    expect(unwrap(await back(id))).toMatchObject({ version: '1.0.0', state: 'enabled' })
   })
 
   test('a skill whose key was removed from the list can’t be enabled for the first time', async () => {
     const acme = await listed()
-    const id = desk.name()
-    granted(await publish(packed(acme, id)))
-    granted(await desk.root('deletePublisher', { params: { name: acme.name } }))
-    expect(refusal(await enable(id))).toBe('409 conflict')
-    granted(await desk.root('putPublisher', { params: { name: acme.name }, body: { keys: [acme.signer.x] } }))
-    expect(granted(await enable(id)).state).toBe('enabled')
+    const id = fixtures.name()
+    unwrap(await publish(packed(acme, id)))
+    unwrap(await fixtures.root('deletePublisher', { params: { name: acme.name } }))
+    expect(refusalOf(await enable(id))).toBe('409 conflict')
+    unwrap(
+      await fixtures.root('putPublisher', { params: { name: acme.name }, body: { keys: [acme.signer.x] } }),
+    )
+    expect(unwrap(await enable(id)).state).toBe('enabled')
   })
 
   test.each([
@@ -100,22 +106,22 @@ describe('a key on the list', () => {
     ['a key that anybody can sign with', [Buffer.alloc(32).toString('base64url')]],
     ['a text that is not a key', ['x']],
   ])('a publisher’s list of keys is refused with %s', async (_, keys) => {
-    expect(refusal(await desk.root('putPublisher', { params: { name: desk.name() }, body: { keys } }))).toBe(
-      '400 invalid_request',
-    )
+    expect(
+      refusalOf(await fixtures.root('putPublisher', { params: { name: fixtures.name() }, body: { keys } })),
+    ).toBe('400 invalid_request')
   })
 })
 
 describe('a key that is pinned on first use', () => {
   test('a key is pinned on explicit request, and answer, list and journal name who did it', async () => {
-    const [acme, id] = [stranger(), desk.name()]
-    expect(refusal(await publish(packed(acme, id)))).toBe('422 publisher_unknown')
-    expect(granted(await publish(packed(acme, id), acme.signer.x))).toMatchObject({
+    const [acme, id] = [stranger(), fixtures.name()]
+    expect(refusalOf(await publish(packed(acme, id)))).toBe('422 publisher_unknown')
+    expect(unwrap(await publish(packed(acme, id), acme.signer.x))).toMatchObject({
       state: 'quarantined',
       pinned_by: maker.name,
     })
-    expect(granted(await publish(packed(acme, id), acme.signer.x)).pinned_by).toBe(maker.name) // once more is the same
-    const publisher = granted(await desk.root('listPublishers', {})).items.find(
+    expect(unwrap(await publish(packed(acme, id), acme.signer.x)).pinned_by).toBe(maker.name) // once more is the same
+    const publisher = unwrap(await fixtures.root('listPublishers', {})).items.find(
       ({ name }) => name === acme.name,
     )
     expect(publisher).toMatchObject({
@@ -126,27 +132,37 @@ describe('a key that is pinned on first use', () => {
       ['publisher.pinned', { publisher: acme.name, keys: [acme.signer.kid], by: maker.name }],
       ['skill.published', { skill: id, version: '1.0.0', key: acme.signer.kid, by: maker.name }],
     ])
-    expect(granted(await publish(packed(acme, id, '1.1.0'))).pinned_by).toBeUndefined() // from then on it is on the list
+    expect(unwrap(await publish(packed(acme, id, '1.1.0'))).pinned_by).toBeUndefined() // from then on it is on the list
   })
 
   test('only a publisher’s first key can be pinned, not one beside or after another', async () => {
     const acme = stranger()
-    granted(await publish(packed(acme, desk.name()), acme.signer.x))
+    unwrap(await publish(packed(acme, fixtures.name()), acme.signer.x))
     const other = again(acme)
-    expect(refusal(await publish(packed(other, desk.name()), other.signer.x))).toBe('422 publisher_unknown')
-    granted(await desk.root('deletePublisher', { params: { name: acme.name } }))
+    expect(refusalOf(await publish(packed(other, fixtures.name()), other.signer.x))).toBe(
+      '422 publisher_unknown',
+    )
+    unwrap(await fixtures.root('deletePublisher', { params: { name: acme.name } }))
     for (const one of [other, acme])
-      expect(refusal(await publish(packed(one, desk.name()), one.signer.x))).toBe('422 publisher_unknown')
+      expect(refusalOf(await publish(packed(one, fixtures.name()), one.signer.x))).toBe(
+        '422 publisher_unknown',
+      )
     const put = await listed()
     const third = again(put)
-    expect(refusal(await publish(packed(third, desk.name()), third.signer.x))).toBe('422 publisher_unknown')
+    expect(refusalOf(await publish(packed(third, fixtures.name()), third.signer.x))).toBe(
+      '422 publisher_unknown',
+    )
   })
 
   test('the key that signed is pinned, and a refused package pins nothing', async () => {
     const [acme, other] = [stranger(), stranger()]
-    expect(refusal(await publish(packed(acme, desk.name()), other.signer.x))).toBe('422 publisher_unknown')
+    expect(refusalOf(await publish(packed(acme, fixtures.name()), other.signer.x))).toBe(
+      '422 publisher_unknown',
+    )
     expect(
-      refusal(await publish(acme.pack(acme.manifest(desk.name()), Buffer.from('not wasm')), acme.signer.x)),
+      refusalOf(
+        await publish(acme.pack(acme.manifest(fixtures.name()), Buffer.from('not wasm')), acme.signer.x),
+      ),
     ).toBe('422 invalid_skill')
     expect(await journalled(acme.name)).toEqual([])
   })
@@ -154,9 +170,9 @@ describe('a key that is pinned on first use', () => {
   test('pinning a key requires its own action in policy', async () => {
     const acme = stranger()
     const forbid = 'forbid (principal is Operator, action == Action::"publisher.pin", resource);'
-    await desk.withPolicies({ 'no-pins': forbid }, async () => {
-      expect(refusal(await publish(packed(acme, desk.name()), acme.signer.x))).toBe('403 forbidden')
-      granted(await publish(packed(await listed(), desk.name())))
+    await fixtures.withPolicies({ 'no-pins': forbid }, async () => {
+      expect(refusalOf(await publish(packed(acme, fixtures.name()), acme.signer.x))).toBe('403 forbidden')
+      unwrap(await publish(packed(await listed(), fixtures.name())))
     })
   })
 })
@@ -164,19 +180,19 @@ describe('a key that is pinned on first use', () => {
 describe('a key that is revoked', () => {
   test('W14 revoking a key permanently revokes everything it signed, at once and in any state', async () => {
     const acme = await listed()
-    const [id, other] = [desk.name(), desk.name()]
-    for (const version of ['1.0.0', '1.1.0']) granted(await publish(packed(acme, id, version)))
-    granted(await publish(packed(acme, other)))
-    granted(await enable(id))
-    const agent = await desk.agent()
+    const [id, other] = [fixtures.name(), fixtures.name()]
+    for (const version of ['1.0.0', '1.1.0']) unwrap(await publish(packed(acme, id, version)))
+    unwrap(await publish(packed(acme, other)))
+    unwrap(await enable(id))
+    const agent = await fixtures.agent()
     const call = { body: { tool: `${id}.run`, args: {} }, wait: 20 } as const
-    expect(granted(await agent.client('proposeCallInNewRun', call)).state).toBe('succeeded')
+    expect(unwrap(await agent.client('proposeCallInNewRun', call)).state).toBe('succeeded')
     const { kid } = acme.signer
-    expect(granted(await revoke(acme.name, kid))).toMatchObject({
+    expect(unwrap(await revoke(acme.name, kid))).toMatchObject({
       keys: [],
       revoked: [{ kid, by: 'root', reason: 'it leaked' }],
     })
-    expect(granted(await agent.client('proposeCallInNewRun', call)).decision).toMatchObject({
+    expect(unwrap(await agent.client('proposeCallInNewRun', call)).decision).toMatchObject({
       effect: 'deny',
       policies: ['skill.state'],
     })
@@ -190,62 +206,66 @@ describe('a key that is revoked', () => {
         'revoked',
         { to: 'revoked', by: 'root', reason: `the key \`${kid}\` that signed it was revoked: it leaked` },
       ])
-      expect(refusal(await enable(of, version))).toBe('409 conflict')
+      expect(refusalOf(await enable(of, version))).toBe('409 conflict')
     }
-    expect(refusal(await publish(packed(acme, id, '1.2.0')))).toBe('422 publisher_unknown')
+    expect(refusalOf(await publish(packed(acme, id, '1.2.0')))).toBe('422 publisher_unknown')
   })
 
   test('a revoked key is never listed again, nor pinned, for any publisher', async () => {
     const acme = await listed()
-    granted(await revoke(acme.name, acme.signer.kid))
-    for (const name of [acme.name, desk.name()])
+    unwrap(await revoke(acme.name, acme.signer.kid))
+    for (const name of [acme.name, fixtures.name()])
       expect(
-        refusal(await desk.root('putPublisher', { params: { name }, body: { keys: [acme.signer.x] } })),
+        refusalOf(await fixtures.root('putPublisher', { params: { name }, body: { keys: [acme.signer.x] } })),
       ).toBe('422 key_revoked')
-    const elsewhere = { ...acme.manifest(desk.name()), publisher: desk.name() }
-    expect(refusal(await publish(acme.pack(elsewhere, plain), acme.signer.x))).toBe('422 key_revoked')
-    expect(refusal(await publish(packed(acme, desk.name()), acme.signer.x))).toBe('422 key_revoked')
+    const elsewhere = { ...acme.manifest(fixtures.name()), publisher: fixtures.name() }
+    expect(refusalOf(await publish(acme.pack(elsewhere, plain), acme.signer.x))).toBe('422 key_revoked')
+    expect(refusalOf(await publish(packed(acme, fixtures.name()), acme.signer.x))).toBe('422 key_revoked')
   })
 
   test('revoking a key spares what the publisher’s other keys signed, and works for a replaced key', async () => {
     const acme = await listed()
-    const [next, id] = [again(acme), desk.name()]
-    granted(await publish(packed(acme, id)))
-    granted(await enable(id))
-    granted(await desk.root('putPublisher', { params: { name: acme.name }, body: { keys: [next.signer.x] } }))
-    granted(await publish(packed(next, id, '1.1.0')))
-    granted(await enable(id, '1.1.0'))
-    granted(await revoke(acme.name, acme.signer.kid))
+    const [next, id] = [again(acme), fixtures.name()]
+    unwrap(await publish(packed(acme, id)))
+    unwrap(await enable(id))
+    unwrap(
+      await fixtures.root('putPublisher', { params: { name: acme.name }, body: { keys: [next.signer.x] } }),
+    )
+    unwrap(await publish(packed(next, id, '1.1.0')))
+    unwrap(await enable(id, '1.1.0'))
+    unwrap(await revoke(acme.name, acme.signer.kid))
     expect([(await read(id)).state, (await read(id, '1.1.0')).state]).toEqual(['revoked', 'enabled'])
-    expect(refusal(await goingBack(id))).toBe('409 conflict')
+    expect(refusalOf(await goingBack(id))).toBe('409 conflict')
     const revoked = { from: '1.1.0', to: '1.0.0' }
-    expect(refusal(await desk.root('rollBackSkill', { params: { id }, body: revoked }))).toBe('409 conflict')
+    expect(refusalOf(await fixtures.root('rollBackSkill', { params: { id }, body: revoked }))).toBe(
+      '409 conflict',
+    )
   })
 
   test('revoking a key revokes what it signed for an earlier publisher too', async () => {
     const acme = await listed()
-    const [id, other] = [desk.name(), desk.name()]
-    granted(await publish(packed(acme, id)))
-    granted(await desk.root('deletePublisher', { params: { name: acme.name } }))
-    const heir = desk.name()
-    granted(await desk.root('putPublisher', { params: { name: heir }, body: { keys: [acme.signer.x] } }))
-    granted(await publish(acme.pack({ ...acme.manifest(other), publisher: heir }, plain)))
-    granted(await enable(other))
-    granted(await revoke(acme.name, acme.signer.kid))
+    const [id, other] = [fixtures.name(), fixtures.name()]
+    unwrap(await publish(packed(acme, id)))
+    unwrap(await fixtures.root('deletePublisher', { params: { name: acme.name } }))
+    const heir = fixtures.name()
+    unwrap(await fixtures.root('putPublisher', { params: { name: heir }, body: { keys: [acme.signer.x] } }))
+    unwrap(await publish(acme.pack({ ...acme.manifest(other), publisher: heir }, plain)))
+    unwrap(await enable(other))
+    unwrap(await revoke(acme.name, acme.signer.kid))
     expect([(await read(id)).state, (await read(other)).state]).toEqual(['revoked', 'revoked'])
-    expect(refusal(await publish(acme.pack({ ...acme.manifest(desk.name()), publisher: heir }, plain)))).toBe(
-      '422 publisher_unknown',
-    )
+    expect(
+      refusalOf(await publish(acme.pack({ ...acme.manifest(fixtures.name()), publisher: heir }, plain))),
+    ).toBe('422 publisher_unknown')
   })
 
   test('a key is revoked with a reason, once, and only if it is the publisher’s', async () => {
     const [acme, other] = [await listed(), await listed()]
     const { kid } = acme.signer
-    expect(refusal(await revoke(acme.name, kid, ''))).toBe('400 invalid_request')
-    expect(refusal(await revoke(other.name, kid))).toBe('404 not_found')
-    expect(refusal(await revoke(acme.name, stranger().signer.kid))).toBe('404 not_found')
-    granted(await revoke(acme.name, kid, 'first'))
-    expect(granted(await revoke(acme.name, kid, 'second')).revoked).toMatchObject([{ reason: 'first' }])
+    expect(refusalOf(await revoke(acme.name, kid, ''))).toBe('400 invalid_request')
+    expect(refusalOf(await revoke(other.name, kid))).toBe('404 not_found')
+    expect(refusalOf(await revoke(acme.name, stranger().signer.kid))).toBe('404 not_found')
+    unwrap(await revoke(acme.name, kid, 'first'))
+    expect(unwrap(await revoke(acme.name, kid, 'second')).revoked).toMatchObject([{ reason: 'first' }])
     expect((await journalled(acme.name)).map(([kind]) => kind)).toEqual([
       'publisher.put',
       'publisher.key_revoked',
@@ -256,95 +276,99 @@ describe('a key that is revoked', () => {
 describe('two publishers', () => {
   test('W15 a skill belongs to the publisher who published it first', async () => {
     const [acme, umbrella] = [await listed(), await listed()]
-    const id = desk.name()
-    granted(await publish(packed(acme, id)))
-    expect(refusal(await publish(packed(umbrella, id, '2.0.0')))).toBe('409 skill_conflict')
+    const id = fixtures.name()
+    unwrap(await publish(packed(acme, id)))
+    expect(refusalOf(await publish(packed(umbrella, id, '2.0.0')))).toBe('409 skill_conflict')
   })
 
   test('W15 a tool name that two skills would share belongs to the first skill, enabled or not', async () => {
     const [acme, umbrella] = [await listed(), await listed()]
-    const id = desk.name()
+    const id = fixtures.name()
     const tool = (name: string) => [{ name, description: 'a tool', input_schema: { type: 'object' } }]
-    granted(await publish(acme.pack(acme.manifest(`${id}.mail`, { tools: tool('send') }), plain)))
+    unwrap(await publish(acme.pack(acme.manifest(`${id}.mail`, { tools: tool('send') }), plain)))
     const same = umbrella.pack(umbrella.manifest(id, { tools: tool('mail.send') }), plain)
-    expect(refusal(await publish(same))).toBe('409 skill_conflict')
-    granted(await publish(umbrella.pack(umbrella.manifest(id, { tools: tool('mail') }), plain)))
+    expect(refusalOf(await publish(same))).toBe('409 skill_conflict')
+    unwrap(await publish(umbrella.pack(umbrella.manifest(id, { tools: tool('mail') }), plain)))
   })
 })
 
 describe('enabling a skill', () => {
   test('somebody other than the publisher must enable a skill, the first time and on a rollback', async () => {
     const acme = await listed()
-    const id = desk.name()
+    const id = fixtures.name()
     const own = { params: { id, version: '1.0.0' }, body: {} } as const
-    granted(await publish(packed(acme, id)))
-    expect(refusal(await maker.client('enableSkill', own))).toBe('403 forbidden')
-    granted(await enable(id))
-    granted(await publish(packed(acme, id, '1.1.0')))
-    granted(await enable(id, '1.1.0'))
-    expect(refusal(await back(id, maker.client))).toBe('403 forbidden')
-    expect(granted(await back(id)).version).toBe('1.0.0')
-    granted(await desk.root('disableSkill', own))
-    expect(refusal(await maker.client('enableSkill', own))).toBe('403 forbidden')
+    unwrap(await publish(packed(acme, id)))
+    expect(refusalOf(await maker.client('enableSkill', own))).toBe('403 forbidden')
+    unwrap(await enable(id))
+    unwrap(await publish(packed(acme, id, '1.1.0')))
+    unwrap(await enable(id, '1.1.0'))
+    expect(refusalOf(await back(id, maker.client))).toBe('403 forbidden')
+    expect(unwrap(await back(id)).version).toBe('1.0.0')
+    unwrap(await fixtures.root('disableSkill', own))
+    expect(refusalOf(await maker.client('enableSkill', own))).toBe('403 forbidden')
   })
 
   test('versions of skills are listed by page, for all skills and for one', async () => {
     const acme = await listed()
-    const [id, other] = [desk.name(), desk.name()]
-    for (const version of ['1.0.0', '1.1.0', '2.0.0']) granted(await publish(packed(acme, id, version)))
-    granted(await publish(packed(acme, other)))
+    const [id, other] = [fixtures.name(), fixtures.name()]
+    for (const version of ['1.0.0', '1.1.0', '2.0.0']) unwrap(await publish(packed(acme, id, version)))
+    unwrap(await publish(packed(acme, other)))
     const page = async (query: { id?: string; after?: string }) =>
-      granted(await desk.root('listSkills', { query })).items.map((skill) => `${skill.id}@${skill.version}`)
+      unwrap(await fixtures.root('listSkills', { query })).items.map(
+        (skill) => `${skill.id}@${skill.version}`,
+      )
     expect(await page({ id })).toEqual([`${id}@1.0.0`, `${id}@1.1.0`, `${id}@2.0.0`])
     expect(await page({ id, after: `${id}@1.0.0` })).toEqual([`${id}@1.1.0`, `${id}@2.0.0`])
     expect((await page({ after: `${id}@1.1.0` }))[0]).toBe(`${id}@2.0.0`)
     expect(await page({ id: other, after: `${id}@1.1.0` })).toEqual(other > id ? [`${other}@1.0.0`] : [])
-    expect(refusal(await desk.root('listSkills', { query: { after: id } }))).toBe('400 invalid_request')
+    expect(refusalOf(await fixtures.root('listSkills', { query: { after: id } }))).toBe('400 invalid_request')
   })
 
   test('a skill can be rolled back through all its versions, skipping revoked ones', async () => {
     const acme = await listed()
-    const id = desk.name()
+    const id = fixtures.name()
     const versions = ['1.0.0', '1.1.0', '1.2.0', '1.3.0'] as const
     for (const version of versions) {
-      granted(await publish(packed(acme, id, version)))
-      granted(await enable(id, version))
+      unwrap(await publish(packed(acme, id, version)))
+      unwrap(await enable(id, version))
     }
-    const next = async () => granted(await back(id)).version
+    const next = async () => unwrap(await back(id)).version
     expect(await next()).toBe('1.2.0')
-    granted(await desk.root('revokeSkill', { params: { id, version: '1.1.0' }, body: {} }))
+    unwrap(await fixtures.root('revokeSkill', { params: { id, version: '1.1.0' }, body: {} }))
     expect(await next()).toBe('1.0.0')
-    expect(refusal(await goingBack(id))).toBe('409 conflict')
-    granted(await enable(id, '1.3.0'))
-    granted(await desk.root('disableSkill', { params: { id, version: '1.3.0' }, body: {} }))
-    expect(granted(await goingBack(id))).toEqual({ from: null, to: '1.0.0' })
+    expect(refusalOf(await goingBack(id))).toBe('409 conflict')
+    unwrap(await enable(id, '1.3.0'))
+    unwrap(await fixtures.root('disableSkill', { params: { id, version: '1.3.0' }, body: {} }))
+    expect(unwrap(await goingBack(id))).toEqual({ from: null, to: '1.0.0' })
     expect(await next()).toBe('1.0.0') // of one that is enabled no more, too
-    expect(refusal(await goingBack(desk.name()))).toBe('404 not_found')
-    const nothing = { params: { id: desk.name() }, body: { from: null, to: '1.0.0' } }
-    expect(refusal(await desk.root('rollBackSkill', nothing))).toBe('404 not_found')
+    expect(refusalOf(await goingBack(fixtures.name()))).toBe('404 not_found')
+    const nothing = { params: { id: fixtures.name() }, body: { from: null, to: '1.0.0' } }
+    expect(refusalOf(await fixtures.root('rollBackSkill', nothing))).toBe('404 not_found')
   })
 
   test('a repeated rollback from the same version is done once', async () => {
     const acme = await listed()
-    const id = desk.name()
+    const id = fixtures.name()
     for (const version of ['1.0.0', '1.1.0', '1.2.0']) {
-      granted(await publish(packed(acme, id, version)))
-      granted(await enable(id, version))
+      unwrap(await publish(packed(acme, id, version)))
+      unwrap(await enable(id, version))
     }
-    const seen = granted(await goingBack(id))
+    const seen = unwrap(await goingBack(id))
     expect(seen).toEqual({ from: '1.2.0', to: '1.1.0' })
-    const rollBack = () => desk.root('rollBackSkill', { params: { id }, body: seen })
+    const rollBack = () => fixtures.root('rollBackSkill', { params: { id }, body: seen })
     const two = await Promise.all([rollBack(), rollBack()])
-    expect(two.map((one) => (one.ok ? one.value.version : refusal(one))).sort()).toEqual([
+    expect(two.map((one) => (one.ok ? one.value.version : refusalOf(one))).sort()).toEqual([
       '1.1.0',
       '409 conflict',
     ])
-    expect(refusal(await rollBack())).toBe('409 conflict')
+    expect(refusalOf(await rollBack())).toBe('409 conflict')
     for (const other of [
       { from: '1.1.0', to: '1.2.0' },
       { from: null, to: '1.0.0' },
     ])
-      expect(refusal(await desk.root('rollBackSkill', { params: { id }, body: other }))).toBe('409 conflict')
+      expect(refusalOf(await fixtures.root('rollBackSkill', { params: { id }, body: other }))).toBe(
+        '409 conflict',
+      )
     expect(
       await Promise.all(['1.0.0', '1.1.0', '1.2.0'].map(async (version) => (await read(id, version)).state)),
     ).toEqual(['disabled', 'enabled', 'disabled'])
@@ -353,9 +377,9 @@ describe('enabling a skill', () => {
 
 test('actions on skills form a hash chain, and each entry is a leaf of the signed log', async () => {
   const acme = await listed()
-  const id = desk.name()
-  granted(await publish(packed(acme, id)))
-  granted(await enable(id))
+  const id = fixtures.name()
+  unwrap(await publish(packed(acme, id)))
+  unwrap(await enable(id))
   const all = await journal()
   expect(verifyChain(all).ok).toBe(true)
   const enabled = all.findLast(({ kind, body }) => kind === 'skill.enabled' && body['skill'] === id)
@@ -371,7 +395,7 @@ test('actions on skills form a hash chain, and each entry is a leaf of the signe
   )
   expect(verifyChain(changed).ok).toBe(false)
 
-  const anyone = anonymous(desk.url)
+  const anyone = anonymous(fixtures.url)
   const hash = enabled?.hash ?? ''
   let index = -1
   await expect
@@ -379,7 +403,7 @@ test('actions on skills form a hash chain, and each entry is a leaf of the signe
       async () => {
         const leaves: string[] = []
         for (;;) {
-          const { items } = granted(await anyone('logEntries', { query: { from: leaves.length } }))
+          const { items } = unwrap(await anyone('logEntries', { query: { from: leaves.length } }))
           if (items.length === 0) break
           leaves.push(...items)
         }
@@ -389,14 +413,14 @@ test('actions on skills form a hash chain, and each entry is a leaf of the signe
       { timeout: 15_000 },
     )
     .toBeGreaterThanOrEqual(0)
-  const { note, origin } = granted(await anyone('logCheckpoint', {}))
-  const { keys } = granted(await anyone('keys', {}))
+  const { note, origin } = unwrap(await anyone('logCheckpoint', {}))
+  const { keys } = unwrap(await anyone('keys', {}))
   const head = verifyCheckpoint(note, origin, keys.find(({ role }) => role === 'edge')?.x ?? '')
   if (!head.ok) throw new Error(head.error)
   const { size, root } = head.value
-  const { proof, leaf } = granted(await anyone('logProof', { query: { index, size } }))
+  const { proof, leaf } = unwrap(await anyone('logProof', { query: { index, size } }))
   expect(leaf).toBe(leafHash(Buffer.from(hash, 'hex')))
   expect(verifyInclusion({ leaf, index, size, proof, root })).toBe(true)
-  const calls = granted(await desk.root('listCalls', { query: { last: 100 } })).items
+  const calls = unwrap(await fixtures.root('listCalls', { query: { last: 100 } })).items
   expect(calls.filter(({ call }) => call === '')).toEqual([]) // none of them is listed as a call
 })

@@ -7,9 +7,16 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { LIMITS } from '../../../../shared/limits.ts'
 import type { Call } from '../../../../shared/wire/calls.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { unwrap } from '../../../support/fixtures.ts'
 import { Publisher, type Unbound } from '../../../support/skills/skill.ts'
-import { argumentsOf, type Does, keeper, LARGE } from '../../../support/skills/storage-skill.ts'
-import { eventually, HurtStack, insist, must, revive, strike } from '../../../support/stack/hurt-stack.ts'
+import {
+  argumentsOf,
+  LARGE,
+  type StorageOperation,
+  storageSkill,
+} from '../../../support/skills/storage-skill.ts'
+import { HurtStack, insist, revive, strike } from '../../../support/stack/hurt-stack.ts'
 import { objectId, skillFileOf } from '../../../support/stack/object-file.ts'
 
 const acme = new Publisher('acme')
@@ -17,9 +24,11 @@ let hurt: HurtStack
 let code: Uint8Array
 beforeAll(async () => {
   hurt = await HurtStack.start()
-  code = await keeper()
-  must(await hurt.operator('putPublisher', { params: { name: acme.name }, body: { keys: [acme.signer.x] } }))
-  must(
+  code = await storageSkill()
+  unwrap(
+    await hurt.operator('putPublisher', { params: { name: acme.name }, body: { keys: [acme.signer.x] } }),
+  )
+  unwrap(
     await hurt.operator('putOperator', {
       params: { name: 'root' },
       body: { roles: ['admin', 'sole-admin'] },
@@ -33,20 +42,25 @@ afterAll(async () => {
 async function enabled(id: string, kv: string[], change: Partial<Unbound> = {}): Promise<void> {
   const wildcards = kv.includes('') ? { wildcards: ['kv' as const] } : {}
   const manifest = acme.manifest(id, { capabilities: { kv }, ...wildcards, ...change })
-  must(await hurt.operator('publishSkill', { body: acme.pack(manifest, code) }))
-  must(await hurt.operator('enableSkill', { params: { id, version: manifest.version }, body: {} }))
+  unwrap(await hurt.operator('publishSkill', { body: acme.pack(manifest, code) }))
+  unwrap(await hurt.operator('enableSkill', { params: { id, version: manifest.version }, body: {} }))
 }
-const does = (skill: string, deed: Does, key: string, value?: string): Promise<Call> =>
+const does = (skill: string, deed: StorageOperation, key: string, value?: string): Promise<Call> =>
   hurt.propose(`${skill}.run`, argumentsOf(deed, key, value), { wait: 20 })
 /** What the call returned, or its error. */
-const outcomeOf = async (skill: string, deed: Does, key: string, value?: string): Promise<unknown> => {
+const outcomeOf = async (
+  skill: string,
+  deed: StorageOperation,
+  key: string,
+  value?: string,
+): Promise<unknown> => {
   const { state, result } = await does(skill, deed, key, value)
   return state === 'succeeded'
     ? (JSON.parse(result?.output ?? '') as unknown)
     : `${result?.error?.code}: ${result?.error?.detail}`
 }
 const storage = async (id: string, after?: string) =>
-  must(
+  unwrap(
     await hurt.operator('readSkillStorage', { params: { id }, query: after === undefined ? {} : { after } }),
   )
 
@@ -194,15 +208,15 @@ test('a skill’s storage survives a kill, a new version, disabling and revocati
   await enabled('lasts', ['cache/'], { version: '1.1.0' })
   expect(await outcomeOf('lasts', 'get', 'cache/01')).toBe('kept')
   for (const state of ['disableSkill', 'revokeSkill'] as const)
-    must(
+    unwrap(
       await hurt.operator(state, { params: { id: 'lasts', version: '1.1.0' }, body: { reason: 'a test' } }),
     )
   expect((await does('lasts', 'get', 'cache/01')).state).toBe('denied')
   expect(await storage('lasts')).toMatchObject({ keys: 1, items: [{ key: 'cache/01' }], clearings: [] })
-  const cleared = must(await hurt.operator('clearSkillStorage', { params: { id: 'lasts' } }))
+  const cleared = unwrap(await hurt.operator('clearSkillStorage', { params: { id: 'lasts' } }))
   expect(cleared).toMatchObject({ by: 'root', keys: 1, bytes: 14 })
   expect(await storage('lasts')).toEqual({ keys: 0, bytes: 0, items: [], clearings: [cleared] })
-  must(await hurt.operator('enableSkill', { params: { id: 'lasts', version: '1.0.0' }, body: {} }))
+  unwrap(await hurt.operator('enableSkill', { params: { id: 'lasts', version: '1.0.0' }, body: {} }))
   expect([
     await outcomeOf('lasts', 'get', 'cache/01'),
     await outcomeOf('lasts', 'set', 'cache/01', 'again'),
@@ -220,9 +234,9 @@ test('operators see the keys and sizes of a skill’s storage, and no values', a
 
 test('clearing a skill’s storage is journalled once, even across a kill, and clearing an empty one does nothing', async () => {
   await enabled('noted', ['cache/'])
-  const clear = async () => must(await hurt.operator('clearSkillStorage', { params: { id: 'noted' } }))
+  const clear = async () => unwrap(await hurt.operator('clearSkillStorage', { params: { id: 'noted' } }))
   const noted = async () =>
-    must(await insist(() => hurt.operator('readSkillJournal', { query: {} })))
+    unwrap(await insist(() => hurt.operator('readSkillJournal', { query: {} })))
       .items.filter(({ kind, body }) => kind === 'skill.cleared' && body['skill'] === 'noted')
       .map(({ body }) => body)
   expect([await clear(), await noted()]).toMatchObject([{ keys: 0 }, []])

@@ -4,14 +4,14 @@
 import { expect, test } from 'vitest'
 import { totalsAfterSet } from '../../../../edge/skills/storage/quota.ts'
 import { LIMITS } from '../../../../shared/limits.ts'
-import { Desk, granted, refusal } from '../../../support/fixtures.ts'
+import { Fixtures, refusalOf, unwrap } from '../../../support/fixtures.ts'
 import { javaScriptSkill } from '../../../support/skills/javascript-skill.ts'
 import { Publisher } from '../../../support/skills/skill.ts'
 import { sharedStack } from '../../../support/stack/stack.ts'
 
-const desk = new Desk('trial-storage', sharedStack())
-const acme = await Publisher.listed('trial-storage-acme', desk.root)
-const [author, agent] = await Promise.all([desk.operator(['admin']), desk.agent()])
+const fixtures = new Fixtures('trial-storage', sharedStack())
+const acme = await Publisher.listed('trial-storage-acme', fixtures.root)
+const [author, agent] = await Promise.all([fixtures.operator(['admin']), fixtures.agent()])
 
 /** A skill that executes the storage operations in its input and returns each distinct answer. */
 const code = await javaScriptSkill(
@@ -35,13 +35,13 @@ const code = await javaScriptSkill(
 )
 type Deed = readonly [deed: 'set' | 'get' | 'delete' | 'keys', key: string, size?: number, times?: number]
 const CHANGE = { capabilities: { kv: ['a/', 'b/'] }, limits: { fuel: 10_000_000_000, timeout_ms: 10_000 } }
-const id = desk.name()
-granted(await author.client('publishSkill', { body: acme.pack(acme.manifest(id, CHANGE), code) }))
-granted(await desk.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
+const id = fixtures.name()
+unwrap(await author.client('publishSkill', { body: acme.pack(acme.manifest(id, CHANGE), code) }))
+unwrap(await fixtures.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
 
 const told = (output: string | undefined): unknown => JSON.parse(output ?? '{}').told
 async function called(deeds: readonly Deed[]): Promise<unknown> {
-  const { state, result } = granted(
+  const { state, result } = unwrap(
     await agent.client('proposeCallInNewRun', { body: { tool: `${id}.run`, args: { deeds } }, wait: 20 }),
   )
   return state === 'succeeded' ? told(result?.output) : result?.error
@@ -55,7 +55,7 @@ const trial = (deeds: readonly Deed[], kv: Record<string, string>) =>
     },
   })
 async function tried(deeds: readonly Deed[], kv: Record<string, string> = {}): Promise<unknown> {
-  const [one] = granted(await trial(deeds, kv)).items
+  const [one] = unwrap(await trial(deeds, kv)).items
   return one?.outcome.kind === 'returned' ? told(one.output) : one?.outcome
 }
 
@@ -107,7 +107,7 @@ test('a trial’s storage lists keys up to the same limit as the real one', asyn
 
 test('a trial with recorded values that no storage could contain is refused', async () => {
   for (const key of ['', 'a/..', 'ü', '-'])
-    expect(refusal(await trial([], { 'a/fine': '', [key]: '' }))).toBe('422 invalid_arguments')
+    expect(refusalOf(await trial([], { 'a/fine': '', [key]: '' }))).toBe('422 invalid_arguments')
 })
 
 test('a full storage refuses new keys, and existing keys can be overwritten', () => {

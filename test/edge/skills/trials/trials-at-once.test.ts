@@ -3,27 +3,27 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Stack } from '../../../../infra/stack.ts'
-import { Desk, granted } from '../../../support/fixtures.ts'
+import { Fixtures, unwrap } from '../../../support/fixtures.ts'
 import { component, type Parts, Publisher } from '../../../support/skills/skill.ts'
 import * as w from '../../../support/skills/wasm.ts'
 import { startTestStack } from '../../../support/stack/stack.ts'
 
 let stack: Stack
-let desk: Desk
+let fixtures: Fixtures
 let acme: Publisher
-let author: Awaited<ReturnType<Desk['operator']>>
+let author: Awaited<ReturnType<Fixtures['operator']>>
 let called: () => Promise<string>
 
 beforeAll(async () => {
   stack = await startTestStack({ worker: 'idle' })
-  desk = new Desk('at-once', stack.dev)
-  acme = await Publisher.listed('acme', desk.root)
-  author = await desk.operator(['admin'])
-  granted(await author.client('publishSkill', { body: acme.pack(acme.manifest('good'), await component()) }))
-  granted(await desk.root('enableSkill', { params: { id: 'good', version: '1.0.0' }, body: {} }))
-  const agent = await desk.agent()
+  fixtures = new Fixtures('at-once', stack.dev)
+  acme = await Publisher.listed('acme', fixtures.root)
+  author = await fixtures.operator(['admin'])
+  unwrap(await author.client('publishSkill', { body: acme.pack(acme.manifest('good'), await component()) }))
+  unwrap(await fixtures.root('enableSkill', { params: { id: 'good', version: '1.0.0' }, body: {} }))
+  const agent = await fixtures.agent()
   called = async () =>
-    granted(await agent.client('proposeCallInNewRun', { body: { tool: 'good.run', args: {} }, wait: 20 }))
+    unwrap(await agent.client('proposeCallInNewRun', { body: { tool: 'good.run', args: {} }, wait: 20 }))
       .state
 })
 afterAll(async () => {
@@ -43,7 +43,7 @@ const trial = async (
     trials,
   })
   const headers = { authorization: `Bearer ${author.key}`, 'content-type': 'application/json' }
-  return fetch(`${desk.url}/v1/skills/trials`, { method: 'POST', headers, body, signal }).then(
+  return fetch(`${fixtures.url}/v1/skills/trials`, { method: 'POST', headers, body, signal }).then(
     async (answer) => {
       await answer.text()
       return answer.status

@@ -4,21 +4,21 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../../shared/limits.ts'
 import type { SkillCapability } from '../../../../shared/plan/plan.ts'
-import type { Tried } from '../../../../shared/wire/skill-trials.ts'
+import type { TrialResult } from '../../../../shared/wire/skill-trials.ts'
 import type { UnboundManifest } from '../../../../shared/wire/skills.ts'
-import { Desk, granted, refusal } from '../../../support/fixtures.ts'
+import { Fixtures, refusalOf, unwrap } from '../../../support/fixtures.ts'
 import { javaScriptSkill } from '../../../support/skills/javascript-skill.ts'
 import { component, type Parts, Publisher } from '../../../support/skills/skill.ts'
 import * as w from '../../../support/skills/wasm.ts'
 import { sharedStack } from '../../../support/stack/stack.ts'
 
-const desk = new Desk('trial', sharedStack())
+const fixtures = new Fixtures('trial', sharedStack())
 /** A publisher on no tenant's list. */
 const nobody = new Publisher('trial-nobody')
-let author: Awaited<ReturnType<Desk['operator']>>
+let author: Awaited<ReturnType<Fixtures['operator']>>
 
 beforeAll(async () => {
-  author = await desk.operator(['admin'])
+  author = await fixtures.operator(['admin'])
 })
 
 type Trials = Parameters<typeof ask>[2]
@@ -38,7 +38,7 @@ async function tried(
   source: string,
   capabilities: UnboundManifest['capabilities'],
   ...trials: Trials
-): Promise<Tried[]> {
+): Promise<TrialResult[]> {
   const names = Object.keys(capabilities).map((name) =>
     name === 'channels' ? 'channel' : name,
   ) as SkillCapability[] // the manifest's own
@@ -46,7 +46,7 @@ async function tried(
     source,
     names.filter((name) => (name as string) !== 'credentials'),
   )
-  return granted(await ask(code, { capabilities }, trials.length === 0 ? [{}] : trials)).items
+  return unwrap(await ask(code, { capabilities }, trials.length === 0 ? [{}] : trials)).items
 }
 
 describe('a trial', () => {
@@ -186,9 +186,11 @@ describe('a trial', () => {
 
   test('a trial leaves no skill, no tool and no journal entry', async () => {
     await tried(`export const run = () => '{}'`, {})
-    expect(granted(await desk.root('listSkills', {})).items.filter(({ id }) => id === 'trial')).toEqual([])
-    expect(refusal(await desk.root('readTool', { params: { name: 'trial.run' } }))).toBe('404 not_found')
-    const journal = granted(await desk.root('readSkillJournal', { query: {} })).items
+    expect(unwrap(await fixtures.root('listSkills', {})).items.filter(({ id }) => id === 'trial')).toEqual([])
+    expect(refusalOf(await fixtures.root('readTool', { params: { name: 'trial.run' } }))).toBe(
+      '404 not_found',
+    )
+    const journal = unwrap(await fixtures.root('readSkillJournal', { query: {} })).items
     expect(JSON.stringify(journal)).not.toContain('"trial"')
   })
 })
@@ -245,17 +247,17 @@ describe('trials that are refused', () => {
     ],
     ['no trials', () => whole(), {}, [], '400 invalid_request'],
   ])('a trial request is refused: %s', async (_, code, change, trials, refused) => {
-    expect(refusal(await ask(await code(), change, trials))).toBe(refused)
+    expect(refusalOf(await ask(await code(), change, trials))).toBe(refused)
   })
 
   test('a trial is refused to an operator whom policy does not permit it', async () => {
-    const approver = await desk.operator(['approver'])
+    const approver = await fixtures.operator(['approver'])
     const body = {
       manifest: nobody.manifest('trial'),
       component: Buffer.from(await component()).toString('base64'),
       trials: [{ tool: 'run', input: {} }] as never,
     }
-    expect(refusal(await approver.client('trySkill', { body }))).toBe('403 forbidden')
+    expect(refusalOf(await approver.client('trySkill', { body }))).toBe('403 forbidden')
   })
 })
 
@@ -269,10 +271,10 @@ test('W01 an endless trial ends when its fuel is used up', async () => {
   const slowest: number[] = []
   for (let at = 0; at < 20; at++) {
     const began = performance.now()
-    granted(await author.client('listPublishers', {}))
+    unwrap(await author.client('listPublishers', {}))
     slowest.push(performance.now() - began)
   }
-  const items = granted(await trying).items
+  const items = unwrap(await trying).items
   expect(items.map(({ outcome }) => outcome.kind)).toEqual(Array.from({ length: 8 }, () => 'fuel_exhausted'))
   expect(Math.max(...slowest)).toBeLessThan(5_000)
 })
@@ -289,12 +291,12 @@ test('W01 the trials of a request share a fuel limit, and always the same ones e
       Array.from({ length: count }, () => ({})),
     )
   const fitting = Math.floor(LIMITS.trials_fuel / 2 ** 29)
-  expect(granted(await times(fitting)).items.map(({ outcome }) => outcome.kind)).toEqual(
+  expect(unwrap(await times(fitting)).items.map(({ outcome }) => outcome.kind)).toEqual(
     Array.from({ length: fitting }, () => 'trap'),
   )
   for (let again = 0; again < 2; again++) {
     const refused = await times(LIMITS.trials)
-    expect([refusal(refused), refused.ok ? '' : refused.error.detail]).toEqual([
+    expect([refusalOf(refused), refused.ok ? '' : refused.error.detail]).toEqual([
       '422 invalid_arguments',
       `the first ${fitting + 1} trials use more than 10000000000 units of fuel; send fewer at once`,
     ])
