@@ -343,7 +343,7 @@ describe('S32 untrusted output in a terminal', () => {
     expect(JSON.parse(ran.out)).toEqual(CALL)
   })
 
-  test('S32 with `--raw` every byte of the output is passed on unchanged', async () => {
+  test('S32 without escaping, which `--raw` turns off: every byte of the output is passed on unchanged', async () => {
     const binary = Buffer.from(Array.from({ length: 256 }, (_, i) => i))
     for (const [result, bytes] of [
       [CALL.result, Buffer.from(EVIL)],

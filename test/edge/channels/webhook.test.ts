@@ -159,7 +159,7 @@ test('N14 webhook addresses inside a private network are refused in any notation
   expect(reached).toEqual(['https://example.com/'])
 })
 
-test('N14 the test setting for loopback accepts only 127.0.0.1 and can replace an origin', async () => {
+test('N14 without the refusal of loopback, which a setting for tests turns off: only 127.0.0.1 is accepted, and an origin can be replaced', async () => {
   const reached: string[] = []
   const fetch = async (to: string): Promise<Response> => {
     reached.push(to)

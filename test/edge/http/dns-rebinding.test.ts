@@ -49,6 +49,6 @@ test('N16 every route that acts for somebody refuses a page whose name was rebou
   expect([...answers.values()].filter((status) => status === 401).length).toBeGreaterThan(0.8 * keyed.length)
 })
 
-test('N16 control: only the missing key refuses a rebound page, not its host name', async () => {
+test('N16 without the need for a key: a rebound page is not refused by its host name', async () => {
   expect(await asThePage('GET', '/v1/tools', { authorization: `Bearer ${agent.key}` })).toBe(200)
 })
