@@ -9,11 +9,11 @@ import { ROOT } from '../../../infra/state.ts'
 type Approvers = ReadonlyMap<string, readonly string[]>
 type Context = Record<string, unknown>
 /** Imported by path, because its types need those of workerd, which tests are not checked with. */
-const { given, supposed } = (await import(
+const { givenApprovals, possibleApprovals } = (await import(
   /* @vite-ignore */ join(ROOT, 'edge/decision/approval-context.ts')
 )) as {
-  given: (approvers: Approvers, owners: readonly string[], answers: readonly RecordedAnswer[]) => Context
-  supposed: (approvers: Approvers, owners: readonly string[], answers: readonly RecordedAnswer[]) => Context[]
+  givenApprovals: (approvers: Approvers, owners: readonly string[], answers: readonly RecordedAnswer[]) => Context
+  possibleApprovals: (approvers: Approvers, owners: readonly string[], answers: readonly RecordedAnswer[]) => Context[]
 }
 
 const APPROVERS: Approvers = new Map([
@@ -36,14 +36,14 @@ const answerBy = (
 })
 
 test('P09 a yes by an operator who may no longer answer does not count', () => {
-  const context = given(APPROVERS, [], [answerBy('ann'), answerBy('eve')])
+  const context = givenApprovals(APPROVERS, [], [answerBy('ann'), answerBy('eve')])
   expect(context).toMatchObject({
     granted: true,
     count: 1,
     approvers: ['ann'],
     quorum: ['1 of finance', '1 of lead'],
   })
-  expect(given(APPROVERS, [], [answerBy('eve')])).toMatchObject({
+  expect(givenApprovals(APPROVERS, [], [answerBy('eve')])).toMatchObject({
     granted: false,
     count: 0,
     approvers: [],
@@ -52,38 +52,38 @@ test('P09 a yes by an operator who may no longer answer does not count', () => {
 })
 
 test('a denial never counts as a yes', () => {
-  expect(given(APPROVERS, [], [answerBy('ann', 'deny'), answerBy('bob')])).toMatchObject({
+  expect(givenApprovals(APPROVERS, [], [answerBy('ann', 'deny'), answerBy('bob')])).toMatchObject({
     count: 1,
     approvers: ['bob'],
   })
-  expect(given(APPROVERS, [], [answerBy('ann', 'deny')])).toMatchObject({ granted: false, count: 0 })
+  expect(givenApprovals(APPROVERS, [], [answerBy('ann', 'deny')])).toMatchObject({ granted: false, count: 0 })
 })
 
 test('P09 the yes of an agent’s owner counts, but not as an independent one', () => {
-  const context = given(APPROVERS, ['ann'], [answerBy('ann'), answerBy('bob')])
+  const context = givenApprovals(APPROVERS, ['ann'], [answerBy('ann'), answerBy('bob')])
   expect(context).toMatchObject({
     count: 2,
     independent: { count: 1, roles: ['finance'], quorum: ['1 of finance'] },
   })
-  expect(given(APPROVERS, ['ann'], [answerBy('ann')])).toMatchObject({
+  expect(givenApprovals(APPROVERS, ['ann'], [answerBy('ann')])).toMatchObject({
     independent: { count: 0, roles: [], quorum: [] },
   })
 })
 
 test('an approval has the assurance of its weakest yes', () => {
-  expect(given(APPROVERS, [], [answerBy('ann'), answerBy('bob', 'approve', 'slack')])).toMatchObject({
+  expect(givenApprovals(APPROVERS, [], [answerBy('ann'), answerBy('bob', 'approve', 'slack')])).toMatchObject({
     assurance: 'slack',
   })
-  expect(given(APPROVERS, [], [answerBy('ann', 'approve', 'link'), answerBy('bob')])).toMatchObject({
+  expect(givenApprovals(APPROVERS, [], [answerBy('ann', 'approve', 'link'), answerBy('bob')])).toMatchObject({
     assurance: 'link',
   })
   expect(
-    given(APPROVERS, [], [answerBy('ann'), answerBy('bob', 'approve', 'a way that nobody knows')]),
+    givenApprovals(APPROVERS, [], [answerBy('ann'), answerBy('bob', 'approve', 'a way that nobody knows')]),
   ).toMatchObject({ assurance: 'link' })
 })
 
 test('no possible further answer raises the assurance above that of a yes already given', () => {
-  const ways = supposed(APPROVERS, [], [answerBy('ann', 'approve', 'link')]).map(
+  const ways = possibleApprovals(APPROVERS, [], [answerBy('ann', 'approve', 'link')]).map(
     (context) => context['assurance'],
   )
   expect([...new Set(ways)]).toEqual(['link'])

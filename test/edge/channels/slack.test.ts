@@ -368,8 +368,8 @@ test('a Slack channel posts to a conversation or to recipients, shows Slack’s 
   expect(toBob).toEqual({ ok: false, error: { again: false, why: 'the recipient is not in `users`' } })
 })
 
-test('the example Slack channels in README, infra/slack.md and the command line’s help are valid', () => {
-  const texts = ['README.md', 'infra/slack.md', 'cli/channels/channels.ts']
+test('the example channels in the documents and in the command line’s help are valid', () => {
+  const texts = ['docs/approvals-and-channels.md', 'docs/slack.md', 'cli/channels/channels.ts']
     .map((path) => readFileSync(join(ROOT, path), 'utf8'))
     .join('\n')
   const written = [...texts.matchAll(/echo '(\{"kind"[\s\S]*?\})'\s/g)].map(([, json = '']) =>

@@ -124,7 +124,7 @@ test('putting the same text does not change another version’s author or note',
   expect({ note, author, warnings }).toEqual({
     note: 'for the tide',
     author: 'root',
-    warnings: [{ at: '/note', message: expect.stringMatching(/not kept: .* `root`’s/) }],
+    warnings: [{ at: '/note', message: expect.stringMatching(/was dropped: .* `root`/) }],
   })
   expect(await read(version)).toMatchObject({ note: 'for the tide', author: 'root' })
   expect(await noted(mal, 'for the tide')).toMatchObject({ warnings: [] })
@@ -185,7 +185,7 @@ test('a change with the `If-Match` tag of an older set is refused and changes no
   expect(await versions()).toEqual(all)
   const refused = await put(setWith(), tag)
   expect(refused.ok || [refused.error.detail, refused.error.todo]).toEqual([
-    expect.stringContaining(`version ${made.version} is in force`),
+    expect.stringContaining(`version ${made.version} is active`),
     expect.stringContaining('ETag'),
   ])
   expect(unwrap(await put(setWith(), `"1", "${made.version}"`)).version).toBe(made.version + 1)

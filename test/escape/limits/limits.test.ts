@@ -48,7 +48,7 @@ test('this host delegates cgroups to its worker, which the other tests of limits
     ok: true,
     checks: [{ detail: expect.stringMatching(/^cgroups v[12]$/) }, {}, { detail: 'ended by memory_cap' }],
   })
-  expect(standing.checks[1]?.detail).toMatch(/^14 of 20 begun/) // with the program and its first process
+  expect(standing.checks[1]?.detail).toMatch(/^14 of 20 started/) // with the program and its first process
   const { cgroups, tiers } = await without.facts()
   expect(cgroups).toMatchObject({
     ok: false,

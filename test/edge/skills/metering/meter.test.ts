@@ -217,7 +217,7 @@ describe('what a skill may not have', () => {
       },
       /has 50001 locals; the limit is 50000/,
     ],
-    ['a count that is too large', { sections: [[3, [0xff, 0xff, 0xff, 0xff, 0x0f]]] }, /ends before/],
+    ['a count that is too large', { sections: [[3, [0xff, 0xff, 0xff, 0xff, 0x0f]]] }, /ends early/],
     ['a number that does not end', { sections: [[1, [0xff, 0xff, 0xff, 0xff, 0xff, 0x01]]] }, /too long/],
   ])('W03 W04: %s: the module is refused with a reason', (_name, module, why) => {
     const refused = meter(module instanceof Uint8Array ? module : w.wasm(module), ROOM)
