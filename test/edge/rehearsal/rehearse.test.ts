@@ -208,7 +208,7 @@ test('a rehearsal counts the run’s usage at each call, and reports unknown usa
   const hour = await rehearse(
     await candidate(forbid('hour', 'counted', 'context.budget.agent.asks_hour >= 2')),
   )
-  expect(hour.unrehearsable.find(({ reason }) => reason.includes('how often the agent'))?.count).toBe(
+  expect(hour.unrehearsable.find(({ reason }) => reason.includes('how many questions the agent'))?.count).toBe(
     session.looked_at - 1,
   )
 })
