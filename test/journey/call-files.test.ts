@@ -124,7 +124,7 @@ test('an invalid file name is a usage error, and nothing is read', () => {
   expect([outcome(a), outcome(`${a}:b`), outcome(a, `${a}:b`)]).toEqual(['read', 'read', 'read'])
   expect(outcome(`${a}:../b`)).toContain('2 `--file')
   expect(outcome(`${a}:`)).toContain('write PATH:NAME')
-  expect(outcome(':b')).toContain('has a file before its `:`')
+  expect(outcome(':b')).toContain('there is no path before the `:`')
   expect(outcome(a, a)).toContain('must name each path once')
   expect(outcome(join(folder, 'none'))).toContain('1 `')
 })

@@ -51,7 +51,7 @@ const expectWholeStory = ({ code, text }: Demo): void => {
     /^ {2}verified$/m,
     /^ {2}NOT VERIFIED$/m,
     /approved by standing approvals: `std_/,
-    /^ {2}std_\w+ stands no more$/m,
+    /^ {2}standing answer std_\w+ revoked$/m,
     /^ {2}denied {2}process\.run/m,
     /deny by no-privilege-tools/,
     /^ {2}hello\/tests\/greet\.json {2}2 of 2 as expected$/m,

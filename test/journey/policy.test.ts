@@ -117,7 +117,7 @@ test('a note is stored with the version, or a warning says that it is not', asyn
   expect([code, out]).toEqual([
     0,
     expect.stringMatching(
-      / {2}note +Thursdays\n\/note: warning: the note is not kept: .* in force under another\n/,
+      / {2}note +Thursdays\n\/note: warning: the note was dropped: .* keeps the note under which it was in force\n/,
     ),
   ])
 })

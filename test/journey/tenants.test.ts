@@ -44,7 +44,7 @@ test('D18 the command line creates, limits, suspends, resumes and deletes a tena
   ])
     expect(await run('tenants', ...words)).toMatchObject({
       code: 1,
-      err: expect.stringContaining('was deleted, and its name is never given'),
+      err: expect.stringContaining('was deleted, and its name can’t be used again'),
     })
 })
 

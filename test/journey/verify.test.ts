@@ -135,7 +135,7 @@ describe('an attestation', () => {
     [
       'a weak key',
       { ...KEYS, keys: [{ ...KEYS.keys[0], x: 'A'.repeat(43) }] },
-      'FAIL  the key file has the form of one: `keys.0.x`: is not an Ed25519 public key',
+      'FAIL  the key file is well-formed: `keys.0.x`: is not an Ed25519 public key',
     ],
     [
       'a malformed key',

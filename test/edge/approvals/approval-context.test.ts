@@ -12,8 +12,16 @@ type Context = Record<string, unknown>
 const { givenApprovals, possibleApprovals } = (await import(
   /* @vite-ignore */ join(ROOT, 'edge/decision/approval-context.ts')
 )) as {
-  givenApprovals: (approvers: Approvers, owners: readonly string[], answers: readonly RecordedAnswer[]) => Context
-  possibleApprovals: (approvers: Approvers, owners: readonly string[], answers: readonly RecordedAnswer[]) => Context[]
+  givenApprovals: (
+    approvers: Approvers,
+    owners: readonly string[],
+    answers: readonly RecordedAnswer[],
+  ) => Context
+  possibleApprovals: (
+    approvers: Approvers,
+    owners: readonly string[],
+    answers: readonly RecordedAnswer[],
+  ) => Context[]
 }
 
 const APPROVERS: Approvers = new Map([
@@ -71,9 +79,11 @@ test('P09 the yes of an agent’s owner counts, but not as an independent one', 
 })
 
 test('an approval has the assurance of its weakest yes', () => {
-  expect(givenApprovals(APPROVERS, [], [answerBy('ann'), answerBy('bob', 'approve', 'slack')])).toMatchObject({
-    assurance: 'slack',
-  })
+  expect(givenApprovals(APPROVERS, [], [answerBy('ann'), answerBy('bob', 'approve', 'slack')])).toMatchObject(
+    {
+      assurance: 'slack',
+    },
+  )
   expect(givenApprovals(APPROVERS, [], [answerBy('ann', 'approve', 'link'), answerBy('bob')])).toMatchObject({
     assurance: 'link',
   })

@@ -386,7 +386,7 @@ test('a revoked link shows and decides nothing; the approval stays pending and o
     page.status,
     /<form|<button|<script/.test(text),
     text.includes(sensitive),
-    text.includes('taken back'),
+    text.includes('was revoked'),
   ]).toEqual([410, false, false, true])
   expect([await post(link, { nonce }), (await fetch(`${link}/events`)).status]).toEqual([410, 410])
   expect(unwrap(await holder.client('readApproval', { params })).url).toBeUndefined()

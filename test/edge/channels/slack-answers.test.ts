@@ -166,7 +166,7 @@ test('a Slack button answers once, also when pressed twice or replayed, and a la
   ])
   for (const { status, body, took } of both) expect([status, body, took < 3_000]).toEqual([200, null, true])
   await replaced(call, 'Denied by ann through slack')
-  await waitForWhisper('the call has ended: rejected')
+  await waitForWhisper('the call is rejected')
   expect((await interact(hurt.stack.url, deny, { at })).status).toBe(200)
   expect(await approvalOf(call)).toMatchObject({
     status: 'denied',
@@ -326,7 +326,7 @@ test('the Slack message of a cancelled or expired approval says so, and a later 
   await replaced(cancelled.call, 'Cancelled before it was decided')
   slack.messages.push({ ...cancelled.first, ts: '1.9', blocks: (late['message'] as SlackMessage).blocks }) // a copy that the outbox does not know
   await interact(hurt.stack.url, { ...late, response_url: 'https://hooks.slack.com/actions/1.9' })
-  await waitForWhisper('the call has ended: cancelled')
+  await waitForWhisper('the call was cancelled before enough people had answered')
   await replaced(cancelled.call, 'Cancelled before it was decided')
   const tool = await fixtures.tool({ sensitive: true, approval_ttl_s: 3 })
   const expired = await askInSlack(1, async () =>

@@ -57,7 +57,7 @@ test('the page of a running call shows output live across a broken stream, then 
   await progress.getByText('50 %').waitFor()
   expect(await output.textContent()).toBe(`${SHOWN}second <b>line</b>\n`)
   unwrap(await agent.client('cancelCall', { params: { run, call: id } }))
-  await page.getByText('running; cancellation requested').waitFor()
+  await page.getByText('cancelling: it runs until its worker stops it').waitFor()
   expect(await page.getByRole('button', { name: 'Cancel this call' }).count()).toBe(0)
   await peer.settle(claim, {
     outcome: { kind: 'cancelled' },
@@ -87,7 +87,7 @@ test('without JavaScript the page of a call shows its output so far, a link to t
   }
   expect(shown).toBe(lines)
   await page.getByRole('button', { name: 'Cancel this call' }).click()
-  await page.getByText('running; cancellation requested').waitFor()
+  await page.getByText('cancelling: it runs until its worker stops it').waitFor()
   await peer.settle(claim, { outcome: { kind: 'cancelled' } })
   await page.reload()
   await page.getByText('cancelled', { exact: true }).first().waitFor()

@@ -257,7 +257,7 @@ test('K05 changing a skill needs form token, origin and permission; viewing chan
     unwrap(await fixtures.root('readSkill', { params: { id, version: '1.0.0' } })).changes,
   ).toMatchObject([{ to: 'enabled', by: reviewer.name, reason: 'a test' }])
   const back = await session.post(`${LIST}/${id}/rollback`, { ...fields, from: '1.0.0', to: '1.0.0' })
-  expect([back.status, await back.text()]).toEqual([409, expect.stringContaining('No version of')])
+  expect([back.status, await back.text()]).toEqual([409, expect.stringContaining('No earlier version of')])
   expect(
     (await session.post(`${LIST}/${id}/rollback`, { ...fields, from: '1.0.0', to: '../x' })).status,
   ).toBe(404)

@@ -78,7 +78,7 @@ const KEY = 'send `authorization: Bearer <key>` with a key that is neither revok
 const BODY = 'the body does not match what this route expects'
 const ARGS = 'the arguments do not fit the tool’s schema'
 const HOST =
-  'is not a host: write `api.example.com`, `api.example.com:8443` or `.example.com`, in lower case, without `https://` and without a path'
+  'is not a host: use `api.example.com`, `api.example.com:8443` or `.example.com`, in lower case, without `https://` and without a path'
 const NAME = 'must be 1 to 64 of `a-z`, `0-9`, `_`, `.` and `-`, beginning with a letter'
 
 /** mistake, request, status and code, sentence, advice, and the fault of each wrong field */
@@ -463,12 +463,12 @@ describe('the command line', () => {
     [
       'an id that is cut off',
       () => cli('calls', 'show', 'call_01'),
-      'countersign: ~is not the id of a call; those look like call_01ABC…_1',
+      'countersign: ~is not a call id; call ids look like call_01ABC…_1',
     ],
     [
       'arguments that are a list',
       () => cli('call', tool, '--args', '[]'),
-      'countersign: ~`--args` is to be one JSON object',
+      'countersign: ~`--args` must be one JSON object',
     ],
   ])('the command line explains a mistake: %s', async (_mistake, run, err) => {
     const printed = await run()

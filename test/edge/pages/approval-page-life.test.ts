@@ -148,7 +148,7 @@ test.each(['follows', 'has not begun to follow'])(
     await followed
     unwrap(await fixtures.root('revokeLinks', { params: { id }, query: {} }))
     revoked.resolve()
-    await page.getByText('This link was taken back').waitFor()
+    await page.getByText('This link was revoked').waitFor()
     await expectNoControls(page)
     expect((await approvalOf(id)).status).toBe('pending')
   },

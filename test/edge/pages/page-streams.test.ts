@@ -39,7 +39,7 @@ test('a link and a session have a limited number of live streams, and closing on
   for (const open of ways) {
     const { streams, status, text } = await fill(open)
     expect([streams.length, status]).toEqual([LIMITS.streams_each, 429])
-    expect(text).toContain('lose pages that you have open')
+    expect(text).toContain('lose open pages or streams')
     streams.pop()?.abort()
     const again = new AbortController()
     await eventually('one may be opened again', async () => (await open(again.signal)).status === 200, 40_000)

@@ -208,9 +208,9 @@ test('a rehearsal counts the run’s usage at each call, and reports unknown usa
   const hour = await rehearse(
     await candidate(forbid('hour', 'counted', 'context.budget.agent.asks_hour >= 2')),
   )
-  expect(hour.unrehearsable.find(({ reason }) => reason.includes('how many questions the agent'))?.count).toBe(
-    session.looked_at - 1,
-  )
+  expect(
+    hour.unrehearsable.find(({ reason }) => reason.includes('how many questions the agent'))?.count,
+  ).toBe(session.looked_at - 1)
 })
 
 test('a rehearsal counts a policy error as a denial', async () => {

@@ -87,7 +87,7 @@ test.concurrent('if the worker with the folder is gone, the call ends with `work
   const { result, attestation } = await read(run, call.id)
   expect(result?.error).toMatchObject({
     code: 'workspace_lost',
-    detail: expect.stringContaining('make a new run'),
+    detail: expect.stringContaining('create a new run'),
   })
   expect(attestation?.executor).toBe('edge')
   const apartStill = await propose(run, apart)

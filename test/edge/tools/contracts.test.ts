@@ -176,7 +176,7 @@ test('the refusal of an unknown tool says where to list the known ones', async (
   const answer = await agent.client('proposeCallInNewRun', { body: { tool: 'no.such.tool', args: {} } })
   expect(answer).toMatchObject({
     ok: false,
-    error: { code: 'not_found', detail: expect.stringContaining('/v1/tools') },
+    error: { code: 'not_found', todo: expect.stringContaining('/v1/tools') },
   })
 })
 

@@ -83,9 +83,9 @@ describe('Q01 forged doorbells do no harm', () => {
     await allTaken()
     const logged = hurt.workerLog().slice(from)
     expect(logged.filter(({ msg }) => msg === 'a doorbell was dropped')).toHaveLength(shapes.length - 1)
-    expect(logged.filter(({ msg, call: id }) => msg === 'a call was left alone' && id === call)).toHaveLength(
-      1,
-    )
+    expect(
+      logged.filter(({ msg, call: id }) => msg === 'a doorbell was ignored' && id === call),
+    ).toHaveLength(1)
     expect(JSON.stringify(logged)).not.toContain(long.slice(0, 200))
   })
 

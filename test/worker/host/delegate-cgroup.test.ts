@@ -24,7 +24,7 @@ function ofWorker(): string | undefined {
 const tidyElsewhere = (): void =>
   void execFileSync('/usr/bin/unshare', [
     ...['--pid', '--fork', '--mount-proc', process.execPath, '--input-type=module', '--eval'],
-    `import { removeDelegated } from ${JSON.stringify(join(ROOT, 'infra/delegate-cgroup.ts'))}; removeDelegated()`,
+    `import { removeEmptyCgroups } from ${JSON.stringify(join(ROOT, 'infra/delegate-cgroup.ts'))}; removeEmptyCgroups()`,
   ])
 
 test('a clean-up keeps the empty cgroup of a call while its worker lives and removes it afterwards', async () => {

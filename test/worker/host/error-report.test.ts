@@ -10,7 +10,10 @@ test('an internal error is reported by code and place, without its message', asy
   const named = await mkdir(`/${WORD.repeat(50)}`).catch((error: unknown) => error)
   expect(errorReport(named).code).toBe('ENAMETOOLONG')
   const thrown = new TypeError(`not this:\n    at ${WORD}`)
-  expect(errorReport(thrown)).toEqual({ code: 'TypeError', at: expect.stringContaining('error-report.test.ts') })
+  expect(errorReport(thrown)).toEqual({
+    code: 'TypeError',
+    at: expect.stringContaining('error-report.test.ts'),
+  })
   const changed = new Error(WORD)
   changed.message = 'another'
   for (const error of [named, thrown, changed, WORD])

@@ -231,7 +231,9 @@ describe('results and logs of skills', () => {
     )
     expect(call).toMatchObject({
       state: 'failed',
-      result: { error: { code: 'invalid_output', detail: expect.stringContaining('too much') } },
+      result: {
+        error: { code: 'invalid_output', detail: expect.stringContaining('is too large to be checked') },
+      },
     })
     expect((await called(await enabled({}))).state).toBe('succeeded')
   })

@@ -104,7 +104,7 @@ describe('publishing', () => {
     expect(refusalOf(await fixtures.root('deleteTool', { params: { name: `${id}.run` } }))).toBe(
       '409 conflict',
     )
-    await expect(fixtures.tool({}, `${id}.run`)).rejects.toThrow('take another name')
+    await expect(fixtures.tool({}, `${id}.run`)).rejects.toThrow('choose another name')
   })
 
   test('W14 a package that no listed key signed, or that was changed afterwards, is refused', async () => {
