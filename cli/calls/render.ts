@@ -20,7 +20,7 @@ const brushFor = (state: string, paint: Paint) =>
 const decisionText = ({ effect, policies, reason }: Decision): string =>
   `${effect}${policies.length === 0 ? '' : ` by ${policies.join(', ')}`}${reason === '' ? '' : `: ${reason}`}`
 
-/** Where a call runs that was asked to stop, and until when. */
+/** The place where a cancelled call still runs, and when it stops. */
 export const cancelling = ({ worker }: NonNullable<Call['running']>): string =>
   worker === EDGE_EXECUTOR
     ? 'it runs at the edge, which is stopping it'

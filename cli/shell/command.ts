@@ -101,7 +101,7 @@ type Shape<A, F> = {
   readonly flags: F
   readonly does: string
   /**
-   * Whose key it sends; `either` prefers an operator's. An `offline` command needs no edge at all.
+   * The kind of key to send; `either` prefers an operator's. An `offline` command needs no edge.
    */
   readonly key: 'agent' | 'operator' | 'either' | 'installation' | 'none' | 'offline'
   /** The meaning of exit codes 0 and 1, if not simply "done" and "refused or failed". */

@@ -26,7 +26,7 @@ type CardInput = {
    * enough.
    */
   needs: readonly (readonly Change[])[]
-  /** What a standing answer would cover, and the longest time that policy allows for one. */
+  /** The calls that a standing answer would cover, and its longest time by policy. */
   standing: NonNullable<Approval['prompt']['standing']> | null
   now: number
   redaction: Redaction

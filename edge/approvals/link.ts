@@ -12,7 +12,7 @@ import { PATTERNS } from '../../shared/ids.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
 
 export type Link = { tenant: string; approval: string; approver: string; expiresAt: number; mac: string }
-/** What the MAC covers although the link does not show it. */
+/** Data that the MAC covers and the link does not contain. */
 type HiddenClaims = { digest: string; approverKey: string }
 type LinkClaims = Omit<Link, 'mac'> & HiddenClaims
 

@@ -10,7 +10,7 @@ export const OUTCOME: Record<Approval['status'], string> = {
   cancelled: 'Cancelled before it was decided',
 }
 
-/** What an outcome means for the call. */
+/** The effect of an outcome on the call, in words. */
 const AFTER: Record<Approval['status'], string> = {
   pending: 'The call waits until enough people have answered.',
   approved: 'Exactly this call may run once.',
@@ -20,7 +20,7 @@ const AFTER: Record<Approval['status'], string> = {
 }
 
 /**
- * What the outcome means for the call, and for similar calls if an answer is a standing approval.
+ * The effect on the call, and on similar calls if an answer is a standing approval.
  */
 export function afterwards({ status, answers }: Approval): string {
   const wide =
