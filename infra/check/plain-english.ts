@@ -4,7 +4,7 @@
 import { isCode, readTree, type Tree } from './text.ts'
 
 /** How many there still are. */
-const LIMIT = 39
+const LIMIT = 34
 const FREE_RELATIVE = /^\s*(?:\/\/|\*|\/\*\*)\s*(?:Who|Whoever|What|Where) /
 
 export const freeRelatives = (tree: Tree): string[] =>
