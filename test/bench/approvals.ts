@@ -55,7 +55,7 @@ export async function timeApprovals(
     return p50
   }
   const pages = {
-    empty: await p50('/console?agent=nobody', 'None of those that wait'),
+    empty: await p50('/console?agent=nobody', 'No pending approval matches'),
     page: await p50('/console', words),
     last: await p50(`/console?past=${await lastButOnePage(operator)}`, words),
     riskiest: await p50('/console?order=riskiest', words),
