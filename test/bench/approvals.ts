@@ -15,6 +15,8 @@ import { done, type SubjectRequests } from './subjects.ts'
 
 export const WAITING = 10_000
 export const CONSOLES = 100
+/** A console that takes longer to show a number will never show it. */
+const SHOWN_MS = 30_000
 
 /**
  * Milliseconds; for pages the p50. `update`: from the proposal until the last console shows it, p50
@@ -189,7 +191,7 @@ class OpenConsole {
   #take(chunk: string): void {
     this.#rest += chunk
     for (let end = this.#rest.indexOf('\n\n'); end >= 0; end = this.#rest.indexOf('\n\n')) {
-      const count = /"words":"([0-9]+) approvals wait/.exec(this.#rest.slice(0, 200))?.[1]
+      const count = /"words":"([0-9]+) pending approvals/.exec(this.#rest.slice(0, 200))?.[1]
       this.#rest = this.#rest.slice(end + 2)
       if (count !== undefined) this.#waiting = Number(count)
     }
@@ -197,9 +199,15 @@ class OpenConsole {
   }
 
   shows(n: number): Promise<void> {
-    return new Promise((settle) => {
-      this.#wanted = { n, settle }
-      if (this.#waiting === n) settle()
+    return new Promise((settle, refuse) => {
+      const late = () => refuse(new Error(`a console showed ${this.#waiting} pending approvals, not ${n}`))
+      const timer = setTimeout(late, SHOWN_MS)
+      const settleOnce = () => {
+        clearTimeout(timer)
+        settle()
+      }
+      this.#wanted = { n, settle: settleOnce }
+      if (this.#waiting === n) settleOnce()
     })
   }
 
