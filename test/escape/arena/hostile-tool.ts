@@ -36,8 +36,9 @@ export const DEEDS: Readonly<Record<string, string>> = {
     while True:
         try: os.fork()
         except OSError: time.sleep(0.001)`,
+  // It waits for the report of the first process, which it would stop too.
   stopper: `
-    time.sleep(0.1)
+    os.read(reported[0], 1)
     os.kill(-1, signal.SIGSTOP)
     time.sleep(60)`,
   filler: `
@@ -59,6 +60,7 @@ export const tool = (word: string, deeds: readonly string[], rest: string): stri
 import signal, time
 ${TAKE_OVER}
 print('init ' + take_over(), flush=True)
+reported = os.pipe()
 def apart(deed):
     try: pid = os.fork()
     except OSError: return # the forker has all its processes
@@ -71,6 +73,7 @@ def apart(deed):
 ${deeds.map((deed) => `def ${deed}():\n    ${DEEDS[deed]?.trim() ?? ''}\napart(${deed})`).join('\n')}
 time.sleep(0.05)
 print('ready', flush=True)
+os.write(reported[1], b'.')
 ${rest}`)
 
 export const SLEEP = 'time.sleep(60)'
