@@ -81,7 +81,7 @@ const callIn = (text: string): string => match(text, /\b(call_[0-9A-Z]{26}_\d+)/
 
 function harmless(demo: DemoStack): void {
   title('1  A harmless call: policy allows it, it runs in a sandbox and is attested')
-  const { code, out } = countersign(demo, 'call', 'text.stats', '--args', '{"text":"who signs, answers\\n"}')
+  const { code, out } = countersign(demo, 'call', 'text_stats', '--args', '{"text":"who signs, answers\\n"}')
   check(
     code === 0 && out.startsWith('succeeded') && /decided +allow/.test(out) && /attested +att_/.test(out),
     'a call that succeeded',
@@ -95,7 +95,7 @@ async function sensitive(demo: DemoStack): Promise<void> {
   const asked = countersign(
     demo,
     'call',
-    'process.run',
+    'process_run',
     '--args',
     '{"command":"sha256sum","args":["/usr/bin/env"]}',
   )
@@ -170,7 +170,7 @@ function standing(demo: DemoStack): void {
     countersign(
       demo,
       'call',
-      'process.run',
+      'process_run',
       '--args',
       JSON.stringify({ command: 'sha256sum', args: [file] }),
       ...more,
@@ -182,7 +182,7 @@ function standing(demo: DemoStack): void {
   const approval = call.replace('call_', 'apr_')
   const card = countersign(demo, 'approvals', 'show', approval)
   check(
-    /standing answer +possible for up to 12 h: every call of `process.run`/.test(card.out),
+    /standing answer +possible for up to 12 h: every call of `process_run`/.test(card.out),
     'an approval that says what it could cover',
   )
   const yes = countersign(demo, 'approvals', 'approve', approval, '--session')
@@ -211,7 +211,7 @@ function standing(demo: DemoStack): void {
 
 function forbidden(demo: DemoStack): void {
   title('4  A forbidden call: it is denied with a reason, and the denial is attested too')
-  const denied = countersign(demo, 'call', 'process.run', '--args', '{"command":"sudo","args":["id"]}')
+  const denied = countersign(demo, 'call', 'process_run', '--args', '{"command":"sudo","args":["id"]}')
   check(
     denied.code === 1 && denied.out.startsWith('denied') && /decided +deny by \S/.test(denied.out),
     'a denial with its reason',
@@ -255,7 +255,7 @@ function publishAndCall(demo: DemoStack): void {
     'it only logs',
   )
   check(enabled.code === 0, 'a skill that is enabled')
-  const called = countersign(demo, 'call', 'hello.greet', '--args', '{"name":"Ada"}')
+  const called = countersign(demo, 'call', 'hello_greet', '--args', '{"name":"Ada"}')
   check(called.code === 0 && called.out.includes('Hello, Ada!'), 'a greeting')
   countersign(demo, 'attestation', callIn(called.out), '-o', 'greeting.json')
   const verified = countersign(demo, 'verify', 'greeting.json', '--keys', 'keys.json')

@@ -32,7 +32,7 @@ async function greet({ url, dev, state }: Stack): Promise<void> {
 
 To make a first call, which policy allows and which runs in a sandbox, run in another terminal:
 
-  curl -sS -H @${header} -H 'prefer: wait=10' --json '{"tool":"text.stats","args":{"text":"who signs, answers\\n"}}' ${url}/v1/calls
+  curl -sS -H @${header} -H 'prefer: wait=10' --json '{"tool":"text_stats","args":{"text":"who signs, answers\\n"}}' ${url}/v1/calls
 
 Ended calls and pending approvals are shown below. Ctrl-C stops everything.
 `)

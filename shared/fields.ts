@@ -5,6 +5,8 @@ import { PATTERNS } from './ids.ts'
 
 export const Name = z.string().regex(PATTERNS.name)
 export const ToolName = z.string().regex(PATTERNS.tool)
+/** A skill's id. It is the first part of the names of its tools, so it is spelled like one. */
+export const SkillId = z.string().regex(PATTERNS.tool)
 export const RunId = z.string().regex(PATTERNS.run, 'is not the id of a run; those look like run_01ABC…')
 export const CallId = z
   .string()

@@ -7,6 +7,7 @@
 //   cs_installation_<ulid>_<secret>      the key of the installation's operator, who is above tenants
 
 import { createHash, randomBytes } from 'node:crypto'
+import { LIMITS } from './limits.ts'
 
 const CROCKFORD = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 const ULID = '[0-9A-HJKMNP-TV-Z]{26}'
@@ -17,7 +18,7 @@ export const INSTALLATION_LOG = 'installation'
 
 export const PATTERNS = {
   tenant: new RegExp(`^${TENANT}$`),
-  tool: /^[a-z][a-z0-9_.-]{0,63}$/,
+  tool: new RegExp(`^[a-z][a-z0-9_-]{0,${LIMITS.tool_name_chars - 1}}$`),
   name: /^[a-z][a-z0-9_.-]{0,63}$/,
   run: new RegExp(`^run_${ULID}$`),
   call: new RegExp(`^call_${ULID}_[1-9][0-9]{0,6}$`),
@@ -29,6 +30,9 @@ export const PATTERNS = {
   installationKey: new RegExp(`^cs_installation_${ULID}_[0-9A-HJKMNP-TV-Z]{52}$`),
   sha256: /^[0-9a-f]{64}$/,
 } as const
+
+/** Tools that Countersign itself offers to agents, so no registered tool may have such a name. */
+export const RESERVED_TOOL_PREFIX = 'countersign_'
 
 /**
  * Crockford base 32 of `bytes`, most significant bit first, zero-padded at the front to whole

@@ -35,6 +35,11 @@ export const LIMITS = {
    */
   evidence_bytes: 16 * MiB,
   evidence_nodes: 500_000,
+  /**
+   * A tool's name. The function calling of model providers accepts 64 characters without dots, and
+   * clients put a prefix of their own before it.
+   */
+  tool_name_chars: 50,
   /** A tool's JSON Schema. */
   schema_bytes: 64 * KiB,
   /**

@@ -66,7 +66,7 @@ const putAgent = command({
   },
   does: 'Create or change an agent; prints the key of a new one, once',
   key: 'operator',
-  examples: ['countersign agents put reporter --tools text.stats,http.fetch'],
+  examples: ['countersign agents put reporter --tools text_stats,http_fetch'],
   async run({ args: { NAME: name, FILE: file }, flags, api, paint }) {
     const read = file === undefined ? ok({}) : readJsonObject(file)
     if (!read.ok) return read
@@ -81,7 +81,7 @@ const putAgent = command({
     if (!('tools' in read.value) && given['tools'] === undefined)
       return err(
         usage(
-          "`--tools` is missing: list the tools that the agent may call (`--tools text.stats,http.fetch`), or allow all (`--tools '*'`)",
+          "`--tools` is missing: list the tools that the agent may call (`--tools text_stats,http_fetch`), or allow all (`--tools '*'`)",
         ),
       )
     const spec = parseInput(AgentSpec, { ...read.value, ...given }, 'the agent')

@@ -63,8 +63,8 @@ const put = command({
   does: 'Store a secret, or its next version; its value can’t be read back',
   key: 'operator',
   examples: [
-    'pass show github/bot | countersign secrets put github-token - --tools github.issues',
-    'countersign secrets put erp-key key.txt --tools erp.orders --hosts erp.example.com:8080',
+    'pass show github/bot | countersign secrets put github-token - --tools github_issues',
+    'countersign secrets put erp-key key.txt --tools erp_orders --hosts erp.example.com:8080',
   ],
   async run({ args: { NAME: name, FILE: file }, flags, api }) {
     const [tools, hosts] = [names(flags.tools), names(flags.hosts)]

@@ -1,10 +1,12 @@
 // Commands with which operators register, show and withdraw tools.
 
 import { basename } from 'node:path'
-import { ok } from '../../shared/result.ts'
+import { PATTERNS } from '../../shared/ids.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import { err, ok } from '../../shared/result.ts'
 import { ProcessToolSpec } from '../../shared/wire/tools.ts'
 import type { Command } from '../shell/command.ts'
-import { command } from '../shell/command.ts'
+import { command, usage } from '../shell/command.ts'
 import { parseInput, readJsonObject } from '../shell/json-input.ts'
 import { columns, inline, json, listing } from '../shell/terminal-text.ts'
 
@@ -61,8 +63,14 @@ const putTool = command({
     const read = readJsonObject(file)
     if (!read.ok) return read
     // `tools show` prints these fields too; the edge sets them.
-    const { name: named, version: _version, digest: _digest, policy: _policy, ...rest } = read.value
-    const name = flags.name ?? (typeof named === 'string' ? named : basename(file, '.json'))
+    const { name: inFile, version: _version, digest: _digest, policy: _policy, ...rest } = read.value
+    const name = flags.name ?? (typeof inFile === 'string' ? inFile : basename(file, '.json'))
+    if (!PATTERNS.tool.test(name))
+      return err(
+        usage(
+          `\`${name}\` is not a valid tool name; a name starts with a lower-case letter and has at most ${LIMITS.tool_name_chars} lower-case letters, digits, \`_\` or \`-\``,
+        ),
+      )
     const spec = parseInput(ProcessToolSpec, rest, `\`${file}\``)
     if (!spec.ok) return spec
     const put = await api('putTool', { params: { name }, body: spec.value })

@@ -57,8 +57,8 @@ const call = command({
   key: 'agent',
   exits: CALL_EXITS,
   examples: [
-    `countersign call text.stats --args '{"text":"who signs, answers"}'`,
-    'countersign call report.make --file sales.csv --file q3.json:in/terms.json',
+    `countersign call text_stats --args '{"text":"who signs, answers"}'`,
+    'countersign call report_make --file sales.csv --file q3.json:in/terms.json',
   ],
   async run(given) {
     const { flags, api, paint } = given

@@ -54,7 +54,7 @@ export const explain: Command = command({
   exits: '0 the call is allowed, or an operator would be asked; 1 it is denied',
   examples: [
     'countersign policy explain call_01ABC…_1',
-    `countersign policy explain --agent dev --tool process.run --args '{"command":"id"}'`,
+    `countersign policy explain --agent dev --tool process_run --args '{"command":"id"}'`,
   ],
   async run({ args: { CALL: id }, flags, api, paint }) {
     if ((id === undefined) === (flags.tool === undefined)) return err(usage('give either CALL or `--tool`'))

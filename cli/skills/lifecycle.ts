@@ -7,7 +7,7 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Output } from '../../shared/routes/client.ts'
-import { type Skill, SkillPackage } from '../../shared/wire/skills.ts'
+import { type Skill, SkillPackage, toolName } from '../../shared/wire/skills.ts'
 import type { Command, CommandOutput, Trouble } from '../shell/command.ts'
 import { command, usage } from '../shell/command.ts'
 import type { Api } from '../shell/edge-api.ts'
@@ -242,7 +242,7 @@ function skillOutput(skill: Skill, paint: Paint): CommandOutput {
       `may ${name}`,
       granted === true ? 'yes' : JSON.stringify(granted),
     ]),
-    ...manifest.tools.map(({ name, description }) => ['tool', `${id}.${name}: ${description}`]),
+    ...manifest.tools.map(({ name, description }) => ['tool', `${toolName(id, name)}: ${description}`]),
     ...warnings.map(({ code, detail }) => ['warning', `${detail} (${code})`]),
     ['runs', `${modules.length} files, ${modules.reduce((sum, { bytes }) => sum + bytes, 0)} bytes`],
     ...changes.map(({ from, to, by, at_ms, reason }) => [

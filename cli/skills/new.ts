@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import { userInfo } from 'node:os'
 import { dirname, join } from 'node:path'
 import { PATTERNS } from '../../shared/ids.ts'
+import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import { WORLD } from '../../shared/wire/skill-world.ts'
@@ -46,10 +47,10 @@ export const newSkill = command({
             .join(', ')}`,
         ),
       )
-    if (!PATTERNS.name.test(id))
+    if (!PATTERNS.tool.test(id))
       return err(
         usage(
-          `\`${id}\` is not a valid skill name; a name starts with a lower-case letter and has at most 64 lower-case letters, digits, \`_\`, \`.\` or \`-\``,
+          `\`${id}\` is not a valid skill name; a name starts with a lower-case letter and has at most ${LIMITS.tool_name_chars} lower-case letters, digits, \`_\` or \`-\``,
         ),
       )
     const publisher = publisherFor(flags.publisher)
@@ -57,7 +58,6 @@ export const newSkill = command({
     const files = filesFromTemplate(template, {
       id,
       publisher: publisher.value,
-      crate: id.replace(/\./g, '-'),
     })
     if (existsSync(id) && readdirSync(id).length > 0)
       return err(

@@ -17,6 +17,7 @@ import { isRunOf } from '../run/run-id.ts'
 import { askMetrics, METRICS_TYPE, workerMetrics } from '../tenant/metrics.ts'
 import { checkCredentials, checkWorkspace } from '../tools/planner.ts'
 import { checkSchema, checkSpends } from '../tools/schema-rules.ts'
+import { faultInToolName } from '../tools/tool-names.ts'
 import type { Verbs } from './verb.ts'
 
 type RouteNames =
@@ -113,6 +114,8 @@ export const operatorRoutes: Verbs<RouteNames> = {
   },
 
   async putTool({ env, caller, params, body }) {
+    const fault = faultInToolName(params.name)
+    if (fault !== undefined) return err(failure('conflict', fault))
     for (const schema of [body.input_schema, body.output_schema]) {
       const checked = schema === undefined ? ok(schema) : checkSchema(schema)
       if (!checked.ok) return checked

@@ -3,7 +3,7 @@
 // enable, disable, roll back or revoke it.
 
 import { LIMITS } from '../../shared/limits.ts'
-import type { RollBack, Skill } from '../../shared/wire/skills.ts'
+import { type RollBack, type Skill, toolName } from '../../shared/wire/skills.ts'
 import { Prose, Time } from '../pages/approval-page.tsx'
 import { escapeConfusables } from '../platform/visible-text.ts'
 import { ConsolePage, FormToken } from './frame.tsx'
@@ -146,7 +146,7 @@ function Tools({ skill: { id, manifest } }: Pick<SkillPageInput, 'skill'>) {
           ({ name, description, sensitive, risk, idempotent, input_schema, output_schema }) => (
             <>
               <dt>
-                <code>{`${id}.${name}`}</code>
+                <code>{toolName(id, name)}</code>
                 {sensitive === true ? ' · sensitive' : ''}
                 {risk === undefined ? '' : ` · at least ${risk} risk, as stated by its publisher`}
                 {idempotent === true ? ' · idempotent' : ''}

@@ -9,6 +9,7 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { SkillManifest } from '../../shared/wire/skills.ts'
+import { toolName } from '../../shared/wire/skills.ts'
 import type { Tool, ToolSpec } from '../../shared/wire/tools.ts'
 import type { Change, Database } from '../platform/database.ts'
 import { checkToolChange } from '../policy/check.ts'
@@ -71,7 +72,7 @@ export class ToolStore {
   /** Replaces the tools of a skill: all of them, together with the writes of `alsoWrite`, or none. */
   enable(manifest: SkillManifest, digest: string, by: string, alsoWrite: () => void): Result<true> {
     const wanted = new Map(
-      manifest.tools.map((tool) => [`${manifest.id}.${tool.name}`, toolContract(manifest, digest, tool)]),
+      manifest.tools.map((tool) => [toolName(manifest.id, tool.name), toolContract(manifest, digest, tool)]),
     )
     const taken = [...wanted.keys()].find((name) => {
       const active = this.#active(name)
@@ -79,9 +80,6 @@ export class ToolStore {
     })
     if (taken !== undefined)
       return err(failure('skill_conflict', `the tool \`${taken}\` exists and does not belong to this skill`))
-    const long = [...wanted.keys()].find((name) => name.length > 64)
-    if (long !== undefined)
-      return err(failure('skill_conflict', `the name \`${long}\` is longer than 64 characters`))
     const present = this.active()
     const had = present.filter((tool) => ownerOf(tool) === manifest.id)
     const room = this.#room(wanted.size - had.length)

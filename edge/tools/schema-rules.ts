@@ -229,7 +229,12 @@ class Inspection {
   }
 }
 
-const refusalOf = (keyword: string): string =>
-  keyword.startsWith('pattern')
-    ? 'patterns are refused; use `enum`, `const` or lengths'
+/** An MCP client copies an argument with this keyword into an HTTP header (its tools' transport). */
+const MCP_HEADER = 'x-mcp-header'
+
+function refusalOf(keyword: string): string {
+  if (keyword.startsWith('pattern')) return 'patterns are refused; use `enum`, `const` or lengths'
+  return keyword === MCP_HEADER
+    ? `\`${MCP_HEADER}\` is refused: MCP clients would copy the argument into an HTTP header; remove the keyword`
     : 'unknown or refused keyword'
+}

@@ -201,7 +201,7 @@ export type SkillLimits = z.infer<typeof SkillLimits>
 export type SkillExecutor = z.infer<typeof SkillExecutor>
 export const SkillExecutor = z.strictObject({
   kind: z.literal('skill'),
-  skill: z.string().regex(PATTERNS.name),
+  skill: z.string().regex(PATTERNS.tool),
   version: SkillVersion,
   digest: z.string().regex(PATTERNS.sha256),
   tool: z.string().regex(PATTERNS.name),

@@ -182,7 +182,7 @@ export const OPERATORS = routes({
     body: ProcessToolSpec,
     status: 200,
     result: RegisteredTool,
-    failures: ['invalid_schema', 'limit_reached', 'tool_breaks_policies'],
+    failures: ['invalid_schema', 'limit_reached', 'tool_breaks_policies', 'conflict'],
   },
   readTool: {
     method: 'GET',
@@ -204,7 +204,7 @@ export const OPERATORS = routes({
     summary: 'Delete a tool; its versions stay on record',
     status: 200,
     result: Done,
-    failures: ['not_found', 'tool_breaks_policies'],
+    failures: ['not_found', 'tool_breaks_policies', 'conflict'],
   },
   putAgent: {
     method: 'PUT',

@@ -1,12 +1,12 @@
 // Routes for the storage of skills: inspecting its size and clearing it.
 
 import { z } from 'zod'
-import { Name } from '../fields.ts'
+import { SkillId } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
 import { Clearing, SkillStorage } from '../wire/skill-storage.ts'
 import { routes } from './route.ts'
 
-const named = z.strictObject({ id: Name })
+const named = z.strictObject({ id: SkillId })
 
 export const SKILL_STORAGE = routes({
   readSkillStorage: {

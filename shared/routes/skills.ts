@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { PublicKey } from '../evidence/ed25519.ts'
 import { JournalEntry } from '../evidence/journal.ts'
-import { Name } from '../fields.ts'
+import { Name, SkillId } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
 import { Kid, Publisher, PublisherKeys } from '../wire/publishers.ts'
 import { DeniedPart, DeniedPartSpecs, RollBack, Skill, SkillPackage, SkillRef } from '../wire/skills.ts'
@@ -44,7 +44,7 @@ export const SKILLS = routes({
     summary:
       'List versions of one skill or of all, by name, one page at a time; `after` names the last version of the previous page, as `skill@1.0.0`',
     query: z.strictObject({
-      id: Name.optional(),
+      id: SkillId.optional(),
       after: z
         .string()
         .max(128)
@@ -60,7 +60,7 @@ export const SKILLS = routes({
     path: '/v1/skills/{id}/rollback',
     callers: ['operator'],
     action: 'skill.read',
-    params: z.strictObject({ id: Name }),
+    params: z.strictObject({ id: SkillId }),
     summary: 'Read from which version of a skill to which a rollback would go now',
     status: 200,
     result: RollBack,
@@ -139,7 +139,7 @@ export const SKILLS = routes({
     path: '/v1/skills/{id}/rollback',
     callers: ['operator'],
     action: 'skill.enable',
-    params: z.strictObject({ id: Name }),
+    params: z.strictObject({ id: SkillId }),
     summary:
       'Enable the previously enabled version again; a conflict if `from` and `to` are no longer what was read. The operator who published it needs `skill.enable_own` too',
     body: RollBack.extend(Reason.shape),

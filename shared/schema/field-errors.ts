@@ -53,6 +53,10 @@ const kindOf = (value: unknown): string =>
  */
 const WRITTEN: ReadonlyMap<string, string> = new Map([
   [String(PATTERNS.name), 'must be 1 to 64 of `a-z`, `0-9`, `_`, `.` and `-`, beginning with a letter'],
+  [
+    String(PATTERNS.tool),
+    `must be 1 to ${LIMITS.tool_name_chars} of \`a-z\`, \`0-9\`, \`_\` and \`-\`, beginning with a letter`,
+  ],
   [String(PATTERNS.tenant), 'must be 1 to 32 of `a-z`, `0-9` and `-`, beginning with a letter'],
   [String(PATTERNS.sha256), 'must be a SHA-256 in hex: 64 of `0-9` and `a-f`'],
   [String(PATTERNS.run), 'is not the id of a run; those look like `run_01ABC…`'],

@@ -1,7 +1,7 @@
 // Skills: the package that a publisher signs, and a version as operators see it.
 
 import { z } from 'zod'
-import { Name, Sha256, Time } from '../fields.ts'
+import { Name, Sha256, SkillId, Time, ToolName } from '../fields.ts'
 import { LIMITS, MAX_SKILL_LIMITS } from '../limits.ts'
 import {
   Credential,
@@ -17,9 +17,9 @@ import { Risk } from './tools.ts'
 
 export const SKILL_TYPE = 'application/vnd.countersign.skill+json'
 
-/** The tool `x` of the skill `s` is registered as `s.x`. */
+/** `toolName` makes the name under which it is registered. */
 const SkillTool = z.strictObject({
-  name: Name,
+  name: ToolName,
   description: z.string().min(1).max(2_000),
   input_schema: z.record(z.string(), z.unknown()),
   output_schema: z.record(z.string(), z.unknown()).optional(),
@@ -55,7 +55,7 @@ const Capabilities = z.strictObject({
 /** A skill's declaration: `skill.toml`, as JSON. */
 export const SkillManifest = z.strictObject({
   format: z.literal('countersign-skill/v1'),
-  id: Name,
+  id: SkillId,
   version: SkillVersion,
   publisher: Name,
   description: z.string().min(1).max(2_000),
@@ -85,7 +85,7 @@ export const UnboundManifest = SkillManifest.omit({ integrity: true })
 export type UnboundManifest = z.infer<typeof UnboundManifest>
 
 /** A skill and its version. */
-export const SkillRef = z.strictObject({ id: Name, version: SkillVersion })
+export const SkillRef = z.strictObject({ id: SkillId, version: SkillVersion })
 
 /**
  * `from`: the enabled version, if any. If it no longer is, the rollback fails as a conflict, so two
@@ -100,9 +100,10 @@ export const declaredCapabilities = ({
 }: Pick<SkillManifest, 'capabilities'>): SkillCapability[] =>
   SkillCapability.options.filter((name) => capabilities[name === 'channel' ? 'channels' : name] !== undefined)
 
-/** The names under which its tools are registered. */
+/** The name under which a tool of a skill is registered. */
+export const toolName = (skill: string, tool: string): string => `${skill}_${tool}`
 export const toolNames = ({ id, tools }: UnboundManifest): string[] =>
-  tools.map(({ name }) => `${id}.${name}`)
+  tools.map(({ name }) => toolName(id, name))
 
 const JsonObject = z.record(z.string(), z.unknown())
 /**
@@ -202,7 +203,7 @@ export type SkillWarning = z.infer<typeof SkillWarning>
 
 /** One version of a skill, with the findings of its publication. */
 export const Skill = z.strictObject({
-  id: Name,
+  id: SkillId,
   version: SkillVersion,
   /** The digest of manifest and component, by which plans name the version. */
   digest: Sha256,

@@ -12,7 +12,7 @@ import { doesNothing } from './subjects.ts'
 export type Began = { readonly count: number; readonly p50: number; readonly p95: number }
 export type Answers = { readonly answered: Began; readonly allowed: Began }
 
-const [ASKS, FREE] = ['bench.asks', 'bench.free']
+const [ASKS, FREE] = ['bench_asks', 'bench_free']
 
 export async function timeAnswers(
   count: number,

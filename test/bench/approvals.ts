@@ -86,8 +86,8 @@ async function asker(url: string, operator: Client): Promise<Ask> {
     approval_ttl_s: 3_600,
     limits: {},
   }
-  done(await operator('putTool', { params: { name: 'bench.asked' }, body: tool }))
-  const body = { tools: ['bench.asked'], pool: 'nobody' }
+  done(await operator('putTool', { params: { name: 'bench_asked' }, body: tool }))
+  const body = { tools: ['bench_asked'], pool: 'nobody' }
   const { key = '' } = done(await operator('putAgent', { params: { name: 'bench-asker' }, body }))
   const agent = client(url, bearer(key))
   const runs = new Map<number, Promise<string>>()
@@ -96,7 +96,7 @@ async function asker(url: string, operator: Client): Promise<Ask> {
     const run = runs.get(nth) ?? agent('createRun', { body: {} }).then((made) => done(made).id)
     runs.set(nth, run)
     const call = done(
-      await agent('proposeCall', { params: { run: await run }, body: { tool: 'bench.asked', args: { n } } }),
+      await agent('proposeCall', { params: { run: await run }, body: { tool: 'bench_asked', args: { n } } }),
     )
     if (call.state !== 'awaiting_approval')
       throw new Error(`a call should wait for its approval, but is ${call.state}`)

@@ -116,8 +116,8 @@ export async function timeSkills(
   scale: Scale,
 ): Promise<Skills> {
   const maker = await Maker.on(stack)
-  const small = await maker.enabled('bench.small', await component())
-  const javascript = await maker.enabled('bench.javascript', await javaScriptSkill(GREETING, []))
+  const small = await maker.enabled('bench_small', await component())
+  const javascript = await maker.enabled('bench_javascript', await javaScriptSkill(GREETING, []))
   const warm = { healthz, denial, small: await maker.sent(small), javascript: await maker.sent(javascript) }
   const measured = (sent: SubjectRequests, extent: Extent, concurrency = 1) =>
     load.ask({ port: maker.port, concurrency, extent, ...sent })
@@ -168,7 +168,7 @@ async function timeBeside(
   }
   for (const [kind, hostile] of Object.entries(HOSTILE)) {
     const stop = await maker.burning(
-      await maker.enabled(`bench.hostile${found.small.length}`, await component(hostile), MOST),
+      await maker.enabled(`bench_hostile${found.small.length}`, await component(hostile), MOST),
     )
     for (const name of ['denial', 'small'] as const) found[name].push({ p95: await p95(name), kind })
     await stop()
@@ -212,7 +212,7 @@ class Maker {
     )
     done(await this.#stack.operator('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
     this.#made++
-    return `${id}.run`
+    return `${id}_run`
   }
 
   async #agentOf(tools: string[]): Promise<{ key: string; run: string }> {
@@ -235,12 +235,12 @@ class Maker {
   /** The first calls of several skills, none of which has an isolate yet. */
   async cold(count: number, code: Uint8Array): Promise<number> {
     const tools: string[] = []
-    for (let i = 0; i < count; i++) tools.push(await this.enabled(`bench.cold${this.#made}`, code))
+    for (let i = 0; i < count; i++) tools.push(await this.enabled(`bench_cold${this.#made}`, code))
     const { key, run } = await this.#agentOf(tools)
     const connection = await Connection.open(this.port)
     const took: number[] = []
     // The first call, whichever it is, reads the tenant's changes.
-    await connection.exchange(bytesOf(proposal(key, run, 'bench.none'), this.port))
+    await connection.exchange(bytesOf(proposal(key, run, 'bench_none'), this.port))
     for (const tool of tools) {
       const begun = performance.now()
       const { body } = await connection.exchange(bytesOf(proposal(key, run, tool), this.port))
@@ -255,7 +255,7 @@ class Maker {
     const took: number[] = []
     for (let i = 0; i < 3; i++) {
       const body = this.#publisher.pack(
-        this.#publisher.manifest(`bench.large${i}`, { capabilities: {} }),
+        this.#publisher.manifest(`bench_large${i}`, { capabilities: {} }),
         code,
       )
       const begun = performance.now()
@@ -269,11 +269,11 @@ class Maker {
   /** Publishes until there are so many. */
   async crowd(size: number): Promise<void> {
     const code = await component()
-    while (this.#made < size) await this.enabled(`bench.crowd${this.#made}`, code)
+    while (this.#made < size) await this.enabled(`bench_crowd${this.#made}`, code)
   }
 
   async alone(size: number): Promise<void> {
-    const ids = Array.from({ length: size }, (_, i) => `bench.crowd${i}`)
+    const ids = Array.from({ length: size }, (_, i) => `bench_crowd${i}`)
     for (const id of ids)
       await this.#stack.operator('disableSkill', {
         params: { id, version: '1.0.0' },

@@ -48,14 +48,14 @@ export const doesNothing = (tier: 'B' | 'C'): ProcessToolSpec => ({
 
 const BUDGET = { max_calls_per_run: 1_000_000, max_denied_per_run: 1_000_000, execution_timeout_ms: 10_000 }
 /** Tier B reaches the worker's host, so policy allows it only to this group. */
-const AGENT = { tools: ['bench.b', 'bench.c'], groups: ['worker-host-access'], budget: BUDGET }
+const AGENT = { tools: ['bench_b', 'bench_c'], groups: ['worker-host-access'], budget: BUDGET }
 /** A tool as `npm start` registers it, which this agent may not call. */
-const FORBIDDEN = { tool: 'process.run', args: { command: 'rm', args: ['-r', 'build'] } }
+const FORBIDDEN = { tool: 'process_run', args: { command: 'rm', args: ['-r', 'build'] } }
 
 export async function makeSubjects(url: string, operator: Client): Promise<Subjects> {
   for (const [name, tier] of [
-    ['bench.b', 'B'],
-    ['bench.c', 'C'],
+    ['bench_b', 'B'],
+    ['bench_c', 'C'],
   ] as const)
     done(await operator('putTool', { params: { name }, body: doesNothing(tier) }))
   const { policies } = done(await operator('readPolicies', {}))
@@ -83,7 +83,7 @@ export async function makeSubjects(url: string, operator: Client): Promise<Subje
   })
   const denied = ['"state":"denied"']
   const succeeded = ['"state":"succeeded"']
-  const c = { tool: 'bench.c', args: {} }
+  const c = { tool: 'bench_c', args: {} }
   return {
     healthz: {
       requests: [{ method: 'GET', path: '/healthz', headers: {}, body: '' }],
@@ -94,7 +94,7 @@ export async function makeSubjects(url: string, operator: Client): Promise<Subje
       requests: [post('/v1/decisions', c)],
       expect: { status: 200, contains: ['"effect":"allow"'] },
     },
-    tier_b: propose(runs, { tool: 'bench.b', args: {} }, succeeded),
+    tier_b: propose(runs, { tool: 'bench_b', args: {} }, succeeded),
     tier_c: propose(runs, c, succeeded),
     denial_in_full_run: propose([full], FORBIDDEN, denied),
     tier_c_in_full_run: propose([full], c, succeeded),

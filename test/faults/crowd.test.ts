@@ -86,7 +86,7 @@ describe('on a worker with four slots', () => {
         ...(key === undefined ? {} : { headers: { 'idempotency-key': key } }),
       })
     beforeAll(async () => {
-      const body = { tools: ['stays', 'mark.asking'], pool: 'nobody', budget: { max_calls_per_run: 5_000 } }
+      const body = { tools: ['stays', 'mark_asking'], pool: 'nobody', budget: { max_calls_per_run: 5_000 } }
       const { key = '' } = unwrap(await hurt.operator('putAgent', { params: { name: 'crowd' }, body }))
       secret = key
       agent = client(hurt.stack.url, bearer(key))
@@ -96,7 +96,7 @@ describe('on a worker with four slots', () => {
     })
 
     test('a run’s call beyond its share of the queue is refused with `queue_full`, and nobody is asked', async () => {
-      for (const tool of ['stays', 'mark.asking']) {
+      for (const tool of ['stays', 'mark_asking']) {
         const answer = await fetch(new URL(`/v1/runs/${run}/calls`, hurt.stack.url), {
           method: 'POST',
           headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },

@@ -87,7 +87,7 @@ test('if the edge can’t read the active set, it allows nothing, says why, and 
   onTestFinished(stop)
   const agent = client(dev.url, bearer(dev.agent_key))
   const call = await agent('proposeCallInNewRun', {
-    body: { tool: 'process.run', args: { command: 'true' } },
+    body: { tool: 'process_run', args: { command: 'true' } },
   })
   expect(call).toMatchObject({
     ok: false,
@@ -100,7 +100,7 @@ test('if the edge can’t read the active set, it allows nothing, says why, and 
   unwrap(await operator('putPolicies', { body: { policies } }))
   expect(unwrap(await operator('listAgents', {})).items.length).toBeGreaterThan(0)
   const next = unwrap(
-    await agent('proposeCallInNewRun', { body: { tool: 'process.run', args: { command: 'true' } } }),
+    await agent('proposeCallInNewRun', { body: { tool: 'process_run', args: { command: 'true' } } }),
   )
   expect(next.state).not.toBe('denied')
 })

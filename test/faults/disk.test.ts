@@ -69,7 +69,7 @@ test('an edge with a full disk accepts nothing new, loses nothing, and goes on w
   let done = false
   const callers = Array.from({ length: 16 }, async () => {
     while (!done) {
-      const answer = await propose('full.run')
+      const answer = await propose('full_run')
       if (answer.ok) taken.push(answer.value)
       else refusals.push(answer.error)
       await sleep(10)
@@ -101,8 +101,8 @@ test('an edge with a full disk accepts nothing new, loses nothing, and goes on w
     expect(await propose(name)).toMatchObject({ ok: false, error: { code: 'not_found' } })
 
   const calls = [
-    unwrap(await insist(() => propose('full.run'))),
-    unwrap(await insist(() => propose('text.stats', { text: 'room again' }))),
+    unwrap(await insist(() => propose('full_run'))),
+    unwrap(await insist(() => propose('text_stats', { text: 'room again' }))),
   ]
   for (const call of calls)
     await eventually('a new call runs', async () => (await read(call)).state === 'succeeded', 30_000)

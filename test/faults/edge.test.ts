@@ -48,7 +48,7 @@ const runs = (call: Call): Promise<true> =>
 
 test('if the edge is killed between approval and claim, the approval persists and the call runs once', async () => {
   await strike(hurt.stack.worker)
-  const call = await hurt.propose('mark.asking', { mark: 'approved\n' })
+  const call = await hurt.propose('mark_asking', { mark: 'approved\n' })
   unwrap(
     await hurt.operator('answerApproval', {
       params: { id: approvalOf(call) },
@@ -66,7 +66,7 @@ test('if the edge is killed between approval and claim, the approval persists an
 })
 
 test('if the edge is killed twice between claim and settlement, the process goes on and its result is accepted', async () => {
-  const call = await hurt.propose('mark.slowly', { mark: 'goes on\n', seconds: '4' })
+  const call = await hurt.propose('mark_slowly', { mark: 'goes on\n', seconds: '4' })
   await runs(call)
   await restartEdge()
   await restartEdge()
@@ -78,7 +78,7 @@ test('if the edge is killed twice between claim and settlement, the process goes
 })
 
 test('if the edge is killed while an approval waits, it is in the inbox once and its link still answers', async () => {
-  const call = await hurt.propose('mark.asking', { mark: 'by link\n' })
+  const call = await hurt.propose('mark_asking', { mark: 'by link\n' })
   const id = approvalOf(call)
   const { url = '' } = unwrap(await hurt.operator('readApproval', { params: { id } }))
   await restartEdge()
@@ -108,7 +108,7 @@ test('if the edge is killed while an approval waits, it is in the inbox once and
 test('if the edge is killed while a client waits, the client gets an error and the call by repeating its key', async () => {
   const run = await hurt.run()
   const waiting = hurt.propose(
-    'mark.slowly',
+    'mark_slowly',
     { mark: 'waited for\n', seconds: '2' },
     { run, key: 'the-one', wait: 30 },
   )
@@ -117,7 +117,7 @@ test('if the edge is killed while a client waits, the client gets an error and t
   await restartEdge()
   await broken
   const call = await hurt.propose(
-    'mark.slowly',
+    'mark_slowly',
     { mark: 'waited for\n', seconds: '2' },
     { run, key: 'the-one', wait: 20 },
   )
@@ -127,7 +127,7 @@ test('if the edge is killed while a client waits, the client gets an error and t
 })
 
 test('if the edge is killed while a call streams, a reader that reconnects gets the rest once, a cancel and the end', async () => {
-  const call = await hurt.propose('talk.on', { mark: 'follows' })
+  const call = await hurt.propose('talk_on', { mark: 'follows' })
   const events: StreamEvent[] = []
   const follow = async (wanted: (text: string) => boolean): Promise<void> => {
     const stream = await eventually(
@@ -174,8 +174,8 @@ test('if the edge is killed while a call streams, a reader that reconnects gets 
 
 test(`while the edge is away for ${AWAY_MS / 1000} s, ended calls are spooled and then settled, running ones go on, and leases restart at its return`, async () => {
   const [ends, stays] = [
-    await hurt.propose('mark.slowly', { mark: 'ends\n', seconds: '2' }),
-    await hurt.propose('mark.slowly', { mark: 'stays\n', seconds: `${AWAY_MS / 1000 + 3}` }),
+    await hurt.propose('mark_slowly', { mark: 'ends\n', seconds: '2' }),
+    await hurt.propose('mark_slowly', { mark: 'stays\n', seconds: `${AWAY_MS / 1000 + 3}` }),
   ]
   for (const call of [ends, stays]) await runs(call)
   await strike(hurt.stack.edge)
@@ -197,7 +197,7 @@ test(`while the edge is away for ${AWAY_MS / 1000} s, ended calls are spooled an
  * A suspended edge sees by its clock that no worker has reported, although it was the one asleep.
  */
 async function sleepThroughALease(): Promise<void> {
-  const call = await other.propose('mark.slowly', {
+  const call = await other.propose('mark_slowly', {
     mark: 'only the edge slept\n',
     seconds: `${AWAY_MS / 1000 + 3}`,
   })
@@ -226,11 +226,11 @@ async function expireUnderFire(): Promise<void> {
   shortenApprovals()
   await restartEdge(other)
   // Killed at once and back in time: the alarm persists.
-  const early = await other.propose('mark.asking', { mark: 'early\n' })
+  const early = await other.propose('mark_asking', { mark: 'early\n' })
   await restartEdge(other)
   expect(await other.toldByLog(early, TTL_S * 1_000 + 4_000)).toBe('expired')
   // Away at the expiry: it expires at the return.
-  const late = await other.propose('mark.asking', { mark: 'late\n' })
+  const late = await other.propose('mark_asking', { mark: 'late\n' })
   await strike(other.stack.edge)
   await sleep(TTL_S * 1_000 + 500)
   await revive(other.stack.edge)

@@ -33,14 +33,14 @@ test('a file that no call named is deleted after a day, a named one after thirty
   timeout: 90_000,
 }, async () => {
   unwrap(
-    await operator('putTool', { params: { name: 'reads.files' }, body: toolSpec({ input_files: true }) }),
+    await operator('putTool', { params: { name: 'reads_files' }, body: toolSpec({ input_files: true }) }),
   )
   unwrap(await operator('putAgent', { params: { name: 'dev' }, body: { tools: ['*'], files_bytes: 1_000 } }))
   const run = unwrap(await agent('createRun', { body: {} })).id
   const put = (text: string) =>
     agent('putFile', { params: { run, sha256: sha256(text) }, body: Buffer.from(text) })
   const propose = async (files: { path: string; sha256: string }[] = []) =>
-    unwrap(await agent('proposeCall', { params: { run }, body: { tool: 'reads.files', args: {}, files } }))
+    unwrap(await agent('proposeCall', { params: { run }, body: { tool: 'reads_files', args: {}, files } }))
   const held = async () => unwrap(await agent('listFiles', { params: { run } })).items
   const [idle, named, late] = ['i'.repeat(600), 'n'.repeat(300), 'l'.repeat(500)]
 
@@ -119,6 +119,6 @@ test('the quota of a run that reports nothing is freed in time; a run with files
   await strike(stack.edge)
   asIfOld()
   await revive(stack.edge)
-  unwrap(await agent('proposeCall', { params: { run }, body: { tool: 'reads.files', args: {} } })) // any stir of the run: its alarm was set for a day
+  unwrap(await agent('proposeCall', { params: { run }, body: { tool: 'reads_files', args: {} } })) // any stir of the run: its alarm was set for a day
   await eventually('it has said so again', () => known() > soon, WITHIN_MS)
 })

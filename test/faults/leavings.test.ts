@@ -62,8 +62,8 @@ test('V02 L7 a canary in arguments, output and errors is in no file of Redis, lo
   // One tool prints its input to standard error and fails, the other prints it to standard output.
   const argv = ['/bin/sh', '-c', 'tee /dev/stderr; exit 3']
   const { items } = unwrap(await hurt.operator('listTools', {}))
-  expect(items.map((tool) => tool.name)).toContain('mark.slowly')
-  const spec = unwrap(await hurt.operator('readTool', { params: { name: 'mark.slowly' } }))
+  expect(items.map((tool) => tool.name)).toContain('mark_slowly')
+  const spec = unwrap(await hurt.operator('readTool', { params: { name: 'mark_slowly' } }))
   const { name: _name, version: _version, digest: _digest, policy: _policy, ...body } = spec
   if (body.executor.kind !== 'process') throw new Error('the tool is not one that runs a program')
   unwrap(
@@ -74,21 +74,21 @@ test('V02 L7 a canary in arguments, output and errors is in no file of Redis, lo
   )
 
   const mark = `${canary}\n`
-  const running = await hurt.propose('mark.slowly', { mark, seconds: '1' })
+  const running = await hurt.propose('mark_slowly', { mark, seconds: '1' })
   await eventually('it runs', () => hurt.marks(running.run).length > 0)
   expect(tellers(canary)).toEqual([])
   const calls = [
     await hurt.ended(running),
     await hurt.propose(name, { mark }, { wait: 10 }),
-    await hurt.propose('text.stats', { text: canary }, { wait: 10 }),
-    await hurt.propose('mark.asking', { mark }),
+    await hurt.propose('text_stats', { text: canary }, { wait: 10 }),
+    await hurt.propose('mark_asking', { mark }),
   ]
   expect(calls.map((call) => call.state)).toEqual(['succeeded', 'failed', 'succeeded', 'awaiting_approval'])
   expect(calls[0]?.result?.output).toContain(canary) // it did come out, where it belongs
   expect(calls[1]?.result?.stderr).toContain(canary)
   // Refused input is not logged either.
   for (const args of [{ mark: 7, extra: canary }, { [canary]: canary }]) {
-    const refused = await hurt.agent('proposeCallInNewRun', { body: { tool: 'mark.quickly', args } })
+    const refused = await hurt.agent('proposeCallInNewRun', { body: { tool: 'mark_quickly', args } })
     expect(refused.ok).toBe(false)
   }
   for (const call of calls) expect(JSON.stringify(await journalOf(hurt, call.run))).not.toContain(canary)
@@ -147,8 +147,8 @@ test.each(['stopped', 'killed whole'])(
     const [before, pid] = [mounts(), worker.pid ?? 0]
     const held = homeHeld(state.worker)
     const stays = about(60)
-    expect((await hurt.propose('text.stats', { text: 'a\n' }, { wait: 10 })).state).toBe('succeeded')
-    const call = await hurt.propose('mark.slowly', { mark: 'left\n', seconds: stays })
+    expect((await hurt.propose('text_stats', { text: 'a\n' }, { wait: 10 })).state).toBe('succeeded')
+    const call = await hurt.propose('mark_slowly', { mark: 'left\n', seconds: stays })
     await eventually('it runs', () => hurt.marks(call.run).length > 0)
     expect(boundTo(state.dir).length).toBeGreaterThan(5) // three of the stack, and what makes a sandbox
     expect(processesWith(stays)).not.toEqual([])

@@ -41,11 +41,11 @@ test('V02 V01 a secret is in no file, log or response while its tool runs and af
   unwrap(
     await hurt.operator('putSecret', {
       params: { name: 'token' },
-      body: { value: CANARY, tools: ['reads.token'] },
+      body: { value: CANARY, tools: ['reads_token'] },
     }),
   )
-  unwrap(await hurt.operator('putTool', { params: { name: 'reads.token' }, body: READS }))
-  const asked = await hurt.propose('reads.token', {})
+  unwrap(await hurt.operator('putTool', { params: { name: 'reads_token' }, body: READS }))
+  const asked = await hurt.propose('reads_token', {})
   unwrap(
     await hurt.operator('answerApproval', {
       params: { id: asked.approval?.id ?? '' },
@@ -74,14 +74,14 @@ test('V02 V01 a secret is in no file, log or response while its tool runs and af
 
 test('control: the search finds a value that is not secret', async () => {
   const mark = 'CANARY-that-is-no-secret'
-  const call = await hurt.propose('mark.quickly', { mark: `${mark}\n` })
+  const call = await hurt.propose('mark_quickly', { mark: `${mark}\n` })
   await hurt.ended(call)
   expect(hurt.filesWith(mark)).not.toEqual([])
 })
 
 test('a stored secret can be used after the edge was killed', async () => {
   await hurt.stack.edge.restart()
-  const call = await hurt.propose('reads.token', {})
+  const call = await hurt.propose('reads_token', {})
   unwrap(
     await hurt.operator('answerApproval', {
       params: { id: call.approval?.id ?? '' },
@@ -93,20 +93,20 @@ test('a stored secret can be used after the edge was killed', async () => {
 
 test('D5 V01 a tool that receives a secret can’t be registered to share the folder of its run', async () => {
   const put = await hurt.operator('putTool', {
-    params: { name: 'keeps.token' },
+    params: { name: 'keeps_token' },
     body: { ...READS, workspace: 'run' },
   })
   expect(refusalOf(put)).toBe('400 invalid_request')
   expect(put).toMatchObject({
     error: { detail: expect.stringMatching(/^\/secrets: .*`credentials`.*"call"/) },
   })
-  expect(refusalOf(await hurt.operator('readTool', { params: { name: 'keeps.token' } }))).toBe(
+  expect(refusalOf(await hurt.operator('readTool', { params: { name: 'keeps_token' } }))).toBe(
     '404 not_found',
   )
 })
 
 test('D5 V01 calls of a tool with secret and shared folder from an older directory are denied, even while they wait for approval', async () => {
-  const name = 'reads.token'
+  const name = 'reads_token'
   const waiting = await hurt.propose(name, {})
   await hurt.stack.edge.stop()
   const tenant = fileOf('tenant', hurt.stack.state.dir)

@@ -13,11 +13,11 @@ const hurt = await HurtStack.start()
 afterAll(() => hurt.stop())
 
 const CAP =
-  '@id("three-a-session") forbid (principal, action == Action::"tool.execute/text.stats", resource) when { context.budget.session.calls >= 3 };'
+  '@id("three-a-session") forbid (principal, action == Action::"tool.execute/text_stats", resource) when { context.budget.session.calls >= 3 };'
 const { policies } = unwrap(await hurt.operator('readPolicies', {}))
 unwrap(await hurt.operator('putPolicies', { body: { policies: { ...policies, cap: CAP } } }))
 
-const propose = async (session: string, tool = 'text.stats'): Promise<Call> =>
+const propose = async (session: string, tool = 'text_stats'): Promise<Call> =>
   unwrap(
     await insist(() =>
       hurt.agent('proposeCallInNewRun', { body: { tool, args: { text: 'x' }, run: { session } } }),
@@ -40,7 +40,7 @@ test('open approvals, standing answers and revocations survive a kill of the edg
   const ask = async (session: string): Promise<Call> =>
     unwrap(
       await insist(() =>
-        hurt.agent('proposeCallInNewRun', { body: { tool: 'process.run', args, run: { session } } }),
+        hurt.agent('proposeCallInNewRun', { body: { tool: 'process_run', args, run: { session } } }),
       ),
     )
   const yes = async ({ approval }: Call) =>
@@ -69,7 +69,7 @@ test('open approvals, standing answers and revocations survive a kill of the edg
 
 test('an edited call survives a kill of the edge, with each answer and its digest', async () => {
   const two =
-    '@id("two") forbid (principal, action == Action::"tool.execute/process.run", resource) when { context.approval.count < 2 };'
+    '@id("two") forbid (principal, action == Action::"tool.execute/process_run", resource) when { context.approval.count < 2 };'
   const operator = unwrap(
     await hurt.operator('putOperator', { params: { name: 'second' }, body: { roles: ['approver'] } }),
   )
@@ -79,7 +79,7 @@ test('an edited call survives a kill of the edge, with each answer and its diges
   const call = unwrap(
     await insist(() =>
       hurt.agent('proposeCallInNewRun', {
-        body: { tool: 'process.run', args: { command: 'echo', args: ['long', 'text'] } },
+        body: { tool: 'process_run', args: { command: 'echo', args: ['long', 'text'] } },
       }),
     ),
   )
@@ -128,7 +128,7 @@ test('if a session can’t be read, calls that policy counts there are denied an
   })
   expect(call.attestation?.executor).toBe('edge')
   const tried = await hurt.agent('decide', {
-    body: { tool: 'text.stats', args: { text: 'x' }, run: { session: 'broken' } },
+    body: { tool: 'text_stats', args: { text: 'x' }, run: { session: 'broken' } },
   })
   expect(tried.ok ? tried.value.decision.effect : tried.error.code).toBe('unavailable')
   expect((await propose('whole')).decision.effect).toBe('allow')

@@ -42,7 +42,7 @@ test('an edge that is killed after each step of a skill’s life loses no step a
   expect(unwrap(await hurt.operator('readSkill', { params: named })).state).toBe('quarantined')
   unwrap(await hurt.operator('enableSkill', { params: named, body: {} }))
   await restartEdge()
-  const call = await hurt.propose(`${named.id}.run`, {})
+  const call = await hurt.propose(`${named.id}_run`, {})
   expect((await hurt.ended(call)).state).toBe('succeeded')
   unwrap(
     await hurt.operator('revokePublisherKey', {
@@ -52,7 +52,7 @@ test('an edge that is killed after each step of a skill’s life loses no step a
   )
   await restartEdge()
   expect(unwrap(await hurt.operator('readSkill', { params: named })).state).toBe('revoked')
-  expect((await hurt.propose(`${named.id}.run`, {})).state).toBe('denied')
+  expect((await hurt.propose(`${named.id}_run`, {})).state).toBe('denied')
   const entries = await journal()
   expect(verifyChain(entries).ok).toBe(true)
   expect(entries.map(({ kind }) => kind)).toEqual([

@@ -51,12 +51,12 @@ function wanted(n: number, runs: readonly string[], random: () => number): Wante
   const run = runs[n % runs.length] ?? ''
   const at = random() * PROPOSED_WITHIN_MS
   const kind = n % 10
-  if (kind < 3) return { key, run, at, tool: 'text.stats', args: { text: `${key}\n` } }
+  if (kind < 3) return { key, run, at, tool: 'text_stats', args: { text: `${key}\n` } }
   const mark = `${key}\n`
-  if (kind < 5) return { key, run, at, tool: 'mark.quickly', args: { mark } }
+  if (kind < 5) return { key, run, at, tool: 'mark_quickly', args: { mark } }
   if (kind < 8)
-    return { key, run, at, tool: 'mark.slowly', args: { mark, seconds: (0.2 + random()).toFixed(2) } }
-  return { key, run, at, tool: 'mark.asking', args: { mark } }
+    return { key, run, at, tool: 'mark_slowly', args: { mark, seconds: (0.2 + random()).toFixed(2) } }
+  return { key, run, at, tool: 'mark_asking', args: { mark } }
 }
 
 /** Proposes under its key until the edge acknowledges it. */
@@ -150,9 +150,9 @@ test(`Q04 of 300 calls under kill -9 of worker, Redis and workerd, each ends onc
   expect([...ran].filter(([, times]) => times > 1)).toEqual([])
   const outcomes = ended.map(({ state }, n) => ({ ...all[n], state, ran: ran.get(all[n]?.key ?? '') ?? 0 }))
   expect(outcomes.filter(({ state }) => state !== 'succeeded' && state !== 'indeterminate')).toEqual([])
-  const marking = outcomes.filter(({ tool }) => tool !== 'text.stats')
+  const marking = outcomes.filter(({ tool }) => tool !== 'text_stats')
   expect(marking.filter(({ state, ran: times }) => state === 'succeeded' && times !== 1)).toEqual([])
-  expect(outcomes.filter(({ tool, state }) => tool === 'text.stats' && state !== 'succeeded')).toEqual([]) // idempotent: tried again
+  expect(outcomes.filter(({ tool, state }) => tool === 'text_stats' && state !== 'succeeded')).toEqual([]) // idempotent: tried again
 
   // A call is indeterminate only if its worker died while it ran, and becomes so in time.
   const lost = ended.filter(({ state }) => state === 'indeterminate')

@@ -39,7 +39,7 @@ async function kill(part: Child): Promise<void> {
 const count = () =>
   client(stack.url, bearer(stack.dev.agent_key))('proposeCallInNewRun', {
     wait: 30,
-    body: { tool: 'text.stats', args: { text: 'a b' } },
+    body: { tool: 'text_stats', args: { text: 'a b' } },
   })
 
 test.each(['redis', 'edge', 'worker'] as const)('a call runs after %s was killed', async (name) => {

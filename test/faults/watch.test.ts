@@ -21,7 +21,7 @@ const following = (...args: string[]): Following => {
   return one
 }
 const watching = (...flags: string[]): Following => following('approvals', 'watch', ...flags)
-const newApproval = async (mark: string) => (await hurt.propose('mark.asking', { mark })).approval?.id ?? ''
+const newApproval = async (mark: string) => (await hurt.propose('mark_asking', { mark })).approval?.id ?? ''
 const deny = (id: string, reason: string) =>
   insist(() => hurt.operator('answerApproval', { params: { id }, body: { decision: 'deny', reason } }))
 const listed = (id: string) =>
@@ -36,7 +36,7 @@ test('`approvals watch` shows waiting, new and answered approvals once each over
   for (const one of [text, json]) await one.line('what waited', (line) => line.includes(before))
   const during = await newApproval('during')
   expect(await text.line('a question', (line) => line.includes(during))).toMatch(
-    new RegExp(`^\\S+Z {2}pending {2}${during} {2}\\w+ {2}dev wants to run mark\\.asking {2}http\\S+$`),
+    new RegExp(`^\\S+Z {2}pending {2}${during} {2}\\w+ {2}dev wants to run mark_asking {2}http\\S+$`),
   )
   unwrap(await deny(before, 'not \u001b[31mnow'))
   expect(await text.line('an answer', (line) => line.includes('denied'))).toMatch(
@@ -85,7 +85,7 @@ test('`approvals watch` ends at once, with the reason, when its key is revoked',
 })
 
 test('`calls follow` prints each line of a call once over a restart, and reports a cancel by text and exit code', async () => {
-  const text = following('call', 'talk.on', '--args', '{"mark":"x"}', '--follow')
+  const text = following('call', 'talk_on', '--args', '{"mark":"x"}', '--follow')
   const id = await text.line('its id', (line) => line.startsWith('call_'))
   const [json, left] = [following('calls', 'follow', id, '--json'), following('calls', 'follow', id)]
   for (const one of [text, left]) {
@@ -93,7 +93,7 @@ test('`calls follow` prints each line of a call once over a restart, and reports
     await one.line('its progress', (line) => line === '  ┆ at 1')
   }
   expect(await left.end('SIGINT')).toEqual({ code: 0, whole: true })
-  expect(left.lines.at(-2)).toMatch(/^running {2}talk\.on {2}call_/) // its call goes on
+  expect(left.lines.at(-2)).toMatch(/^running {2}talk_on {2}call_/) // its call goes on
   await hurt.stack.edge.restart()
   await eventually('both say so', () => [text, json].every(({ said }) => said.includes('retrying')), 30_000)
   const so_far = text.lines.length

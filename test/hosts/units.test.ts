@@ -79,7 +79,7 @@ async function verified(call: string): Promise<string> {
 }
 const text = { text: 'who signs, answers\n' }
 async function runsACall(): Promise<string> {
-  const call = await propose('text.stats', text)
+  const call = await propose('text_stats', text)
   expect(call).toMatchObject({
     state: 'succeeded',
     result: { output: expect.stringMatching(/^ *1 +3 +19\n$/) },
@@ -145,13 +145,13 @@ test('systemd finds no fault in the units, and rates their exposure no worse tha
 })
 
 test('calls over HTTP are run, denied and approved, and their evidence is verified', async () => {
-  for (const tool of ['text.stats', 'process.run'])
+  for (const tool of ['text_stats', 'process_run'])
     await asOperator('tools', 'put', `${APP}/infra/tools/${tool}.json`)
   agentKey = JSON.parse(await asOperator('agents', 'put', 'dev', '--tools', '*', '--json')).key
 
   // Plain HTTP, like an agent without our command line.
   const config = `header = "authorization: Bearer ${agentKey}"\nheader = "prefer: wait=20"\n`
-  const body = JSON.stringify({ tool: 'text.stats', args: text })
+  const body = JSON.stringify({ tool: 'text_stats', args: text })
   const answer = await machine.must(
     ['curl', '--silent', '--show-error', '--config', '-', '--json', body, 'http://127.0.0.1:8787/v1/calls'],
     { stdin: config },
@@ -162,11 +162,11 @@ test('calls over HTTP are run, denied and approved, and their evidence is verifi
   })
   await verified(JSON.parse(answer).id)
 
-  const denied = await propose('process.run', { command: 'sudo', args: ['id'] })
+  const denied = await propose('process_run', { command: 'sudo', args: ['id'] })
   expect(denied).toMatchObject({ state: 'denied' })
   expect(await verified(denied.id)).toMatch(/ran +nothing/)
 
-  const asked = await propose('process.run', { command: 'id', args: ['-u'] })
+  const asked = await propose('process_run', { command: 'id', args: ['-u'] })
   expect(asked).toMatchObject({ state: 'awaiting_approval' })
   await asOperator('approvals', 'approve', asked.id.replace('call_', 'apr_'))
   const { out } = await countersign(machine, agentKey, ['calls', 'show', asked.id, '--wait', '20', '--json'])
@@ -179,7 +179,7 @@ test('calls over HTTP are run, denied and approved, and their evidence is verifi
 })
 
 test('a call that runs when its worker is stopped still finishes normally', async () => {
-  const call = await propose('process.run', { command: 'sleep', args: ['8'] })
+  const call = await propose('process_run', { command: 'sleep', args: ['8'] })
   await asOperator('approvals', 'approve', call.id.replace('call_', 'apr_'))
   await machine.eventually('it runs', async () => {
     const { out } = await countersign(machine, agentKey, ['calls', 'show', call.id, '--json'])
@@ -242,7 +242,7 @@ test('systemd restarts a unit whose process is killed, however often', async () 
   await workerIsReady(before)
   await machine.eventually(
     'a call runs',
-    async () => (await propose('text.stats', text)).state === 'succeeded',
+    async () => (await propose('text_stats', text)).state === 'succeeded',
     { units: UNITS },
   )
 })

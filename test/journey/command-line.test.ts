@@ -217,7 +217,7 @@ const EVIL =
 const CALL: Call = {
   id: 'call_01KA5XJ3M0000000000000000A_1',
   run: RUN,
-  tool: 'text.stats',
+  tool: 'text_stats',
   state: 'succeeded',
   digest: digestOf(1),
   decision: {
@@ -296,7 +296,7 @@ const ACTIVE = /[\0-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u206
 describe('S32 untrusted output in a terminal', () => {
   test('S32 text of a tool or agent is printed with its control characters escaped and behind a bar', async () => {
     const { url } = await fakeEdge()
-    const ran = await countersign(['call', 'text.stats'], {
+    const ran = await countersign(['call', 'text_stats'], {
       env: { COUNTERSIGN_URL: url, COUNTERSIGN_KEY: AGENT },
     })
     expect(ran).toMatchObject({ code: 0, err: '' })
@@ -328,15 +328,15 @@ describe('S32 untrusted output in a terminal', () => {
         .slice(0, -1)
         .map((line) => JSON.parse(line).event),
     ).toEqual(['call', 'stdout', 'stderr', 'end', 'call'])
-    const command = `${process.execPath} ${join(ROOT, 'cli/main.ts')} call text.stats`
+    const command = `${process.execPath} ${join(ROOT, 'cli/main.ts')} call text_stats`
     const seen = await terminal(command, { ...env, NO_COLOR: '1' })
     expect(seen).toContain('  │   countersign says: approved\r\n')
-    expect(await terminal(`${command} --wait 0`, { ...env, NO_COLOR: '1' })).toContain('running  text.stats')
+    expect(await terminal(`${command} --wait 0`, { ...env, NO_COLOR: '1' })).toContain('running  text_stats')
   })
 
   test('S32 JSON output has its control characters escaped and parses to the same value', async () => {
     const { url } = await fakeEdge()
-    const ran = await countersign(['call', 'text.stats', '--json'], {
+    const ran = await countersign(['call', 'text_stats', '--json'], {
       env: { COUNTERSIGN_URL: url, COUNTERSIGN_KEY: AGENT },
     })
     expect(ran.out).not.toMatch(ACTIVE)
@@ -350,7 +350,7 @@ describe('S32 untrusted output in a terminal', () => {
       [{ ...CALL.result, output: binary.toString('base64'), encoding: 'base64' }, binary],
     ] as const) {
       const { url } = await fakeEdge({ ...CALL, result })
-      const ran = await countersign(['call', 'text.stats', '--raw'], {
+      const ran = await countersign(['call', 'text_stats', '--raw'], {
         env: { COUNTERSIGN_URL: url, COUNTERSIGN_KEY: AGENT },
       })
       expect(ran.bytes.equals(bytes)).toBe(true)

@@ -43,8 +43,8 @@ async function demo(state: string, until?: RegExp): Promise<Demo> {
 const expectWholeStory = ({ code, text }: Demo): void => {
   expect({ code, text }).toMatchObject({ code: 0, text: expect.stringMatching(/\n\nverified\n$/) })
   for (const part of [
-    /^ {2}succeeded {2}text\.stats/m,
-    /^ {2}awaiting_approval {2}process\.run/m,
+    /^ {2}succeeded {2}text_stats/m,
+    /^ {2}awaiting_approval {2}process_run/m,
     /^> GET http:\/\/127\.0\.0\.1:\d+\/approve\//m,
     /\[Deny\] \[Approve once\]/,
     /Approved · root/,
@@ -52,7 +52,7 @@ const expectWholeStory = ({ code, text }: Demo): void => {
     /^ {2}NOT VERIFIED$/m,
     /approved by standing approvals: `std_/,
     /^ {2}standing answer std_\w+ revoked$/m,
-    /^ {2}denied {2}process\.run/m,
+    /^ {2}denied {2}process_run/m,
     /deny by no-privilege-tools/,
     /^ {2}hello\/tests\/greet\.json {2}2 of 2 as expected$/m,
   ])

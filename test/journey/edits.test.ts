@@ -16,14 +16,14 @@ const folder = mkdtempSync(join(tmpdir(), 'countersign-edits-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
 test('an operator reduces the arguments, previews the change and approves it; the changed call runs and says so', async () => {
-  const call = await fixtures.proposeForApproval(agent.client, 'process.run', {
+  const call = await fixtures.proposeForApproval(agent.client, 'process_run', {
     command: 'echo',
     args: ['one', 'two', '--token', 'abcdefghijklmnop'],
   })
   const { id } = call.approval
   const taken = await run('approvals', 'arguments', id)
   expect(taken.out).not.toContain('abcdefghijklmnop')
-  const { command, args } = JSON.parse(taken.out) as { command: string; args: string[] } // as `process.run` takes them
+  const { command, args } = JSON.parse(taken.out) as { command: string; args: string[] } // as `process_run` takes them
   const file = join(folder, 'less.json')
   writeFileSync(file, JSON.stringify({ command, args: args.filter((word) => word !== 'two') }))
   const looked = await run('approvals', 'approve', id, '--arguments', `@${file}`, '--dry-run')

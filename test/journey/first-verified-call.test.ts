@@ -36,9 +36,9 @@ async function verified(call: string): Promise<CliResult> {
 
 describe('a first call', () => {
   test('a call that policy allows runs, and its attestation verifies', async () => {
-    const ran = await run('call', 'text.stats', '--args', '{"text":"who signs, answers\\n"}')
+    const ran = await run('call', 'text_stats', '--args', '{"text":"who signs, answers\\n"}')
     expect(ran).toMatchObject({ code: 0, err: '' })
-    expect(ran.out).toMatch(/^succeeded {2}text\.stats/)
+    expect(ran.out).toMatch(/^succeeded {2}text_stats/)
     expect(ran.out).toMatch(/^ {2}│ +1 +3 +19$/m)
     const proof = await verified(idIn(ran.out, 'call'))
     expect(proof).toMatchObject({ code: 0, err: '', out: expect.stringMatching(/^verified$/m) })
@@ -47,7 +47,7 @@ describe('a first call', () => {
   test('a call that needs an approval runs exactly as the approval showed it', async () => {
     const asked = await run(
       'call',
-      'process.run',
+      'process_run',
       '--args',
       '{"command":"printf","args":["%s|","a b","$HOME"]}',
     )
@@ -74,7 +74,7 @@ describe('a first call', () => {
   })
 
   test('a call that an operator denies does not run, and its attestation verifies', async () => {
-    const asked = await run('call', 'process.run', '--args', '{"command":"id"}')
+    const asked = await run('call', 'process_run', '--args', '{"command":"id"}')
     expect(await run('approvals', 'deny', idIn(asked.out, 'apr'), '--reason', 'not today')).toMatchObject({
       code: 0,
     })
@@ -91,12 +91,12 @@ describe('a first call', () => {
       '--agent',
       'dev',
       '--tool',
-      'process.run',
+      'process_run',
       '--args',
       '{"command":"sudo"}',
     )
     expect(dry).toMatchObject({ code: 1, out: expect.stringMatching(/^deny/) })
-    const ran = await run('call', 'process.run', '--args', '{"command":"sudo","args":["id"]}')
+    const ran = await run('call', 'process_run', '--args', '{"command":"sudo","args":["id"]}')
     expect(ran).toMatchObject({ code: 1, out: expect.stringMatching(/^denied/) })
     expect(ran.out).toContain(
       'deny by no-privilege-tools: programs that change identity or the host are not for agents',
@@ -105,13 +105,13 @@ describe('a first call', () => {
   })
 
   test('a call with invalid arguments is refused, and the error names the field', async () => {
-    const ran = await run('call', 'text.stats', '--args', '{"text":7}')
+    const ran = await run('call', 'text_stats', '--args', '{"text":7}')
     expect(ran).toMatchObject({ code: 1, out: '', err: expect.stringMatching(/text/) })
-    expect((await run('call', 'no.such.tool')).code).toBe(1)
+    expect((await run('call', 'no_such_tool')).code).toBe(1)
   })
 
   test('a call that waits for an approval can be cancelled', async () => {
-    const asked = await run('call', 'process.run', '--args', '{"command":"id"}')
+    const asked = await run('call', 'process_run', '--args', '{"command":"id"}')
     expect(await run('calls', 'cancel', idIn(asked.out, 'call'))).toMatchObject({
       code: 0,
       out: expect.stringMatching(/^cancelled/),
@@ -122,9 +122,9 @@ describe('a first call', () => {
 
 describe('the journal of a run', () => {
   test('the journal of a run is fetched whole and verifies against the head that `runs show` prints', async () => {
-    const first = idIn((await run('call', 'text.stats', '--args', '{"text":"1"}')).out, 'call')
+    const first = idIn((await run('call', 'text_stats', '--args', '{"text":"1"}')).out, 'call')
     const id = `run_${first.split('_')[1]}`
-    expect(await run('call', 'text.stats', '--args', '{"text":"2"}', '--run', id)).toMatchObject({
+    expect(await run('call', 'text_stats', '--args', '{"text":"2"}', '--run', id)).toMatchObject({
       code: 0,
       out: expect.stringContaining(first.replace(/_1$/, '_2')),
     })
@@ -149,18 +149,18 @@ describe('the journal of a run', () => {
 
 describe('an operator', () => {
   test('an operator creates an agent, rotates its key and revokes it; each takes effect immediately', async () => {
-    const { key } = await jsonOf(run('agents', 'put', 'reporter', '--tools', 'text.stats', '--json'))
+    const { key } = await jsonOf(run('agents', 'put', 'reporter', '--tools', 'text_stats', '--json'))
     expect(key).toMatch(/^cs_agent_default_/)
-    const [old, call] = [String(key), ['call', 'text.stats', '--args', '{"text":"x"}']]
+    const [old, call] = [String(key), ['call', 'text_stats', '--args', '{"text":"x"}']]
     expect(await as(old, ...call)).toMatchObject({ code: 0 })
-    expect(await as(old, 'call', 'process.run', '--args', '{"command":"id"}')).toMatchObject({ code: 1 })
+    expect(await as(old, 'call', 'process_run', '--args', '{"command":"id"}')).toMatchObject({ code: 1 })
     expect(
-      (await jsonOf(run('agents', 'put', 'reporter', '--tools', 'text.stats,http.fetch', '--json')))['key'],
+      (await jsonOf(run('agents', 'put', 'reporter', '--tools', 'text_stats,http_fetch', '--json')))['key'],
     ).toBeUndefined()
     const { key: fresh } = await jsonOf(run('agents', 'rotate', 'reporter', '--json'))
     expect(await as(old, ...call)).toMatchObject({ code: 1, err: expect.stringContaining('key') })
     expect(await as(String(fresh), ...call)).toMatchObject({ code: 0 })
-    expect((await run('agents', 'list')).out).toMatch(/^reporter +text\.stats,http\.fetch/m)
+    expect((await run('agents', 'list')).out).toMatch(/^reporter +text_stats,http_fetch/m)
     expect(await run('agents', 'revoke', 'reporter')).toMatchObject({
       code: 0,
       out: 'agent reporter revoked\n',
@@ -181,19 +181,19 @@ describe('an operator', () => {
   })
 
   test('an operator prints a tool, changes it and puts it back as a new version', async () => {
-    const tool = await jsonOf(run('tools', 'show', 'text.stats', '--json'))
+    const tool = await jsonOf(run('tools', 'show', 'text_stats', '--json'))
     const { name: _name, version: _version, digest: _digest, ...spec } = tool
-    writeFileSync(join(folder, 'text.again.json'), JSON.stringify(spec))
-    const put = await jsonOf(run('tools', 'put', 'text.again.json', '--json'))
-    expect(put).toMatchObject({ name: 'text.again', version: 1 })
+    writeFileSync(join(folder, 'text_again.json'), JSON.stringify(spec))
+    const put = await jsonOf(run('tools', 'put', 'text_again.json', '--json'))
+    expect(put).toMatchObject({ name: 'text_again', version: 1 })
     writeFileSync(join(folder, 'changed.json'), JSON.stringify({ ...put, description: 'Counts, again.' }))
     expect(await jsonOf(run('tools', 'put', 'changed.json', '--json'))).toMatchObject({
-      name: 'text.again',
+      name: 'text_again',
       version: 2,
     })
-    expect((await run('tools', 'list')).out).toMatch(/^text\.again +2 /m)
-    expect(await run('tools', 'withdraw', 'text.again')).toMatchObject({ code: 0 })
-    expect(await run('tools', 'show', 'text.again')).toMatchObject({ code: 1 })
+    expect((await run('tools', 'list')).out).toMatch(/^text_again +2 /m)
+    expect(await run('tools', 'withdraw', 'text_again')).toMatchObject({ code: 0 })
+    expect(await run('tools', 'show', 'text_again')).toMatchObject({ code: 1 })
   })
 
   test('an operator prints an enrolment token alone on its line, and lists workers and ended calls', async () => {

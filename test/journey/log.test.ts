@@ -74,7 +74,7 @@ function tree(hashes: readonly string[]): ReadNode {
 
 test('the ends of a succeeded and of a denied call are included under the signed head, and the log only grew', async () => {
   const before = await head()
-  const ends = [await logged('text.stats', { text: 'x' }), await logged('process.run', { command: 'sudo' })]
+  const ends = [await logged('text_stats', { text: 'x' }), await logged('process_run', { command: 'sudo' })]
   const after = await head()
   expect(after.size).toBeGreaterThanOrEqual(before.size + 2)
 

@@ -20,14 +20,14 @@ const run = (...args: readonly string[]): Promise<CliResult> => countersign(args
 const policy = (...args: readonly string[]): Promise<CliResult> => run('policy', ...args)
 const args = JSON.stringify({ text: `tried ${Date.now()}` })
 const call = async (): Promise<Call> =>
-  JSON.parse((await run('call', 'text.stats', '--args', args, '--json')).out) as Call // the wire's
+  JSON.parse((await run('call', 'text_stats', '--args', args, '--json')).out) as Call // the wire's
 
 afterAll(async () => {
   await policy('shadow', 'off')
   rmSync(folder, { recursive: true })
 })
 cpSync(join(ROOT, 'policies/defaults'), join(folder, 'mine'), { recursive: true })
-const rule = `@id("not-that")\n@reason("not that text")\nforbid (principal, action == Action::"tool.execute/text.stats", resource)\nwhen { context.args has text && context.args.text == ${args.slice(8, -1)} };\n`
+const rule = `@id("not-that")\n@reason("not that text")\nforbid (principal, action == Action::"tool.execute/text_stats", resource)\nwhen { context.args has text && context.args.text == ${args.slice(8, -1)} };\n`
 writeFileSync(join(folder, 'mine', 'that.cedar'), rule)
 const candidate = async () =>
   (JSON.parse((await policy('put', 'mine', '--no-activate', '--json')).out) as { version: number }).version
@@ -43,7 +43,7 @@ test('a folder of policies is rehearsed on past calls; changed decisions are lis
   expect(ran).toMatchObject({ code: 1, err: '' })
   expect(ran.out).toMatch(new RegExp(`^version ${version} against \\d+: \\d+ calls?, `))
   expect(ran.out).toMatch(
-    new RegExp(`^allow → deny +(?:allow +)?text\\.stats +dev +${id} +not-that +not that text$`, 'm'),
+    new RegExp(`^allow → deny +(?:allow +)?text_stats +dev +${id} +not-that +not that text$`, 'm'),
   )
   expect(ran.out).toContain('approvals needed: ')
   const { code, out } = await policy('rehearse', String(version), '--limit', '20', '--json')

@@ -77,9 +77,9 @@ test('an agent calls the example skills and gets their results', async () => {
     ],
   }
   writeFileSync(join(folder, 'args.json'), JSON.stringify({ data, path: '$.orders[?@.total > 100].id' }))
-  expect(await done(run('call', 'json-query.query', '--args', '@args.json'))).toContain(
+  expect(await done(run('call', 'json-query_query', '--args', '@args.json'))).toContain(
     '{"values":["b"],"count":1}',
   )
   const text = JSON.stringify({ text: 'mail ann@example.com' })
-  expect(await done(run('call', 'redact.redact', '--args', text))).toContain('"text":"mail [email]"')
+  expect(await done(run('call', 'redact_redact', '--args', text))).toContain('"text":"mail [email]"')
 })

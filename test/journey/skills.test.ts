@@ -52,12 +52,12 @@ test('an author gets from nothing to a verified call of a new skill in under 100
   const published = await done(run('skill', 'publish', 'hello'))
   expect(published).toMatch(/^skill hello 1\.0\.0 {2}quarantined$/m)
   expect(published).toMatch(/^next, another operator runs: countersign skill enable hello 1\.0\.0\n$/m)
-  expect(await run('call', 'hello.greet', '--args', '{"name":"Ada"}')).toMatchObject({ code: 1 })
+  expect(await run('call', 'hello_greet', '--args', '{"name":"Ada"}')).toMatchObject({ code: 1 })
   expect(await done(asOther('skill', 'enable', 'hello', '1.0.0', '--reason', 'looked at it'))).toMatch(
     /^skill hello 1\.0\.0 {2}enabled$/m,
   )
-  const called = await done(run('call', 'hello.greet', '--args', '{"name":"Ada"}'))
-  expect(called).toMatch(/^succeeded {2}hello\.greet/)
+  const called = await done(run('call', 'hello_greet', '--args', '{"name":"Ada"}'))
+  expect(called).toMatch(/^succeeded {2}hello_greet/)
   expect(called).toContain('{"greeting":"Hello, Ada!"}')
   expect(called).toMatch(/^log:\n {2}│ info: greeting Ada\n$/m)
   expect(called).not.toContain('standard error')
@@ -74,7 +74,7 @@ test('a new version replaces the old one, is rolled back, and a revoked version 
   const main = join(folder, 'hello/src/main.ts')
   writeFileSync(main, readFileSync(main, 'utf8').replace('Hello, ', 'Good day, '))
   const greeting = async (): Promise<string> =>
-    /"greeting":"([^"]*)"/.exec(await done(run('call', 'hello.greet', '--args', '{"name":"Ada"}')))?.[1] ?? ''
+    /"greeting":"([^"]*)"/.exec(await done(run('call', 'hello_greet', '--args', '{"name":"Ada"}')))?.[1] ?? ''
   await done(run('skill', 'build', 'hello'))
   const text = readFileSync(main, 'utf8')
   writeFileSync(main, `${text}\n`)
@@ -93,7 +93,7 @@ test('a new version replaces the old one, is rolled back, and a revoked version 
   expect(await greeting()).toBe('Hello, Ada!')
   expect(await done(run('skill', 'list'))).toMatch(/^hello +1\.1\.0 +disabled/m)
   expect(await done(run('skill', 'revoke', 'hello', '1.0.0', '--reason', 'a test'))).toContain('revoked')
-  expect(await run('call', 'hello.greet', '--args', '{"name":"Ada"}')).toMatchObject({ code: 1 })
+  expect(await run('call', 'hello_greet', '--args', '{"name":"Ada"}')).toMatchObject({ code: 1 })
   expect(await run('skill', 'enable', 'hello', '1.0.0')).toMatchObject({ code: 1 })
   expect(await done(run('skill', 'show', 'hello', '1.0.0'))).toMatch(/→ revoked by root/)
 })

@@ -73,12 +73,12 @@ test('the command that `npm start` prints works, its call is shown, Ctrl-C leave
   const line = /^ +(curl .*)$/m.exec(first.text())?.[1] ?? ''
   const call = JSON.parse(execFileSync('/bin/bash', ['-c', line], { encoding: 'utf8' }))
   expect(call).toMatchObject({
-    tool: 'text.stats',
+    tool: 'text_stats',
     state: 'succeeded',
     result: { ok: true, exit_code: 0 },
     attestation: { execution_sha256: expect.any(String) },
   })
-  await has(first, new RegExp(`succeeded +text\\.stats +\\d+ ms +dev +${call.id}`), 5_000)
+  await has(first, new RegExp(`succeeded +text_stats +\\d+ ms +dev +${call.id}`), 5_000)
 
   const other = start({ COUNTERSIGN_PORT: String(await freePort()) })
   expect(await other.ended).not.toBe(0)

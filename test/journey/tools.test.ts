@@ -30,68 +30,68 @@ async function done(run: string, tool: string, args: Record<string, unknown>) {
   return got(await agent('readCall', { params: { run, call: call.id }, wait: 20 }))
 }
 
-test('text.stats counts lines, words and bytes and needs no approval', async () => {
-  const call = await done(await newRun(), 'text.stats', { text: 'one two\nthree ✓\n' })
+test('text_stats counts lines, words and bytes and needs no approval', async () => {
+  const call = await done(await newRun(), 'text_stats', { text: 'one two\nthree ✓\n' })
   expect(call).toMatchObject({ state: 'succeeded', decision: { effect: 'allow' } })
   expect(call.result?.output.trim().split(/\s+/)).toEqual(['2', '4', '18'])
 })
 
-test('file.write and process.run share the workspace of their run, and no other run sees it', async () => {
+test('file_write and process_run share the workspace of their run, and no other run sees it', async () => {
   const run = await newRun()
-  const written = await done(run, 'file.write', { path: 'note.txt', text: 'kept\n' })
+  const written = await done(run, 'file_write', { path: 'note.txt', text: 'kept\n' })
   expect(written).toMatchObject({
     state: 'succeeded',
     decision: { effect: 'ask' },
     plan: { tier: 'C' },
     result: { output: 'kept\n' },
   })
-  expect(await done(run, 'process.run', { command: 'cat', args: ['note.txt'] })).toMatchObject({
+  expect(await done(run, 'process_run', { command: 'cat', args: ['note.txt'] })).toMatchObject({
     state: 'succeeded',
     result: { output: 'kept\n' },
   })
-  const elsewhere = await done(await newRun(), 'process.run', { command: 'cat', args: ['note.txt'] })
+  const elsewhere = await done(await newRun(), 'process_run', { command: 'cat', args: ['note.txt'] })
   expect(elsewhere).toMatchObject({ state: 'failed', result: { exit_code: 1 } })
 })
 
-test('file.write fails for a path outside the workspace', async () => {
+test('file_write fails for a path outside the workspace', async () => {
   for (const path of ['/etc/countersign', '../outside', '/usr/bin/env']) {
-    expect(await done(await newRun(), 'file.write', { path, text: 'x' })).toMatchObject({
+    expect(await done(await newRun(), 'file_write', { path, text: 'x' })).toMatchObject({
       state: 'failed',
       result: { ok: false },
     })
   }
 })
 
-test('process.run takes standard input, a folder and a timeout, and no shell interprets its arguments', async () => {
+test('process_run takes standard input, a folder and a timeout, and no shell interprets its arguments', async () => {
   const run = await newRun()
-  expect(await done(run, 'process.run', { command: 'sort', args: ['-r'], stdin: 'a\nb\n' })).toMatchObject({
+  expect(await done(run, 'process_run', { command: 'sort', args: ['-r'], stdin: 'a\nb\n' })).toMatchObject({
     result: { output: 'b\na\n' },
   })
-  const literal = await done(run, 'process.run', {
+  const literal = await done(run, 'process_run', {
     command: 'echo',
     args: ['$(id)', '`id`', '; id', '{command}', '{...args}'],
   })
   expect(literal.result?.output).toBe('$(id) `id` ; id {command} {...args}\n')
-  expect(await done(run, 'process.run', { command: 'mkdir', args: ['inner'] })).toMatchObject({
+  expect(await done(run, 'process_run', { command: 'mkdir', args: ['inner'] })).toMatchObject({
     state: 'succeeded',
   })
-  expect(await done(run, 'process.run', { command: 'pwd', cwd: 'inner' })).toMatchObject({
+  expect(await done(run, 'process_run', { command: 'pwd', cwd: 'inner' })).toMatchObject({
     result: { output: '/workspace/inner\n' },
   })
-  expect(await done(run, 'process.run', { command: 'sleep', args: ['30'], timeout_ms: 300 })).toMatchObject({
+  expect(await done(run, 'process_run', { command: 'sleep', args: ['30'], timeout_ms: 300 })).toMatchObject({
     state: 'timed_out',
   })
 })
 
-test('process.run needs an approval for every program and is denied hosts that are not listed', async () => {
+test('process_run needs an approval for every program and is denied hosts that are not listed', async () => {
   for (const command of ['true', 'bash', '/bin/sh']) {
-    const call = got(await agent('proposeCallInNewRun', { body: { tool: 'process.run', args: { command } } }))
+    const call = got(await agent('proposeCallInNewRun', { body: { tool: 'process_run', args: { command } } }))
     expect(call).toMatchObject({
       state: 'awaiting_approval',
       plan: { tier: 'C', egress: { mode: 'strict', hosts: [] } },
     })
   }
-  const unlisted = await done(await newRun(), 'process.run', {
+  const unlisted = await done(await newRun(), 'process_run', {
     command: 'curl',
     args: ['http://other.test'],
     egress_hosts: ['other.test'],
@@ -99,7 +99,7 @@ test('process.run needs an approval for every program and is denied hosts that a
   expect(unlisted).toMatchObject({ state: 'denied', decision: { policies: ['tool.egress'] } })
 })
 
-test('http.fetch is denied an unlisted host, however the URL spells it', async () => {
+test('http_fetch is denied an unlisted host, however the URL spells it', async () => {
   const urls = [
     'http://169.254.169.254/',
     'http://[::1]/',
@@ -110,7 +110,7 @@ test('http.fetch is denied an unlisted host, however the URL spells it', async (
   ]
   for (const url of urls) {
     const answer = await agent('proposeCallInNewRun', {
-      body: { tool: 'http.fetch', args: { url } },
+      body: { tool: 'http_fetch', args: { url } },
       wait: 10,
     })
     expect(answer.ok ? answer.value.state : answer.error.code, url).toMatch(/^(denied|invalid_arguments)$/)

@@ -58,8 +58,8 @@ export const AGREEMENT: readonly Held[] = [
     tests: ['test/shared/ids.test.ts'],
     lines: [
       [
-        'tool: /^[a-z][a-z0-9_.-]{0,63}$/',
-        'tool: /^[a-z][a-z0-9_.-]{0,63}/',
+        'LIMITS.tool_name_chars - 1}}$`),',
+        'LIMITS.tool_name_chars - 1}}`),',
         'A tool is named like another one, with characters that nobody sees.',
       ],
       [

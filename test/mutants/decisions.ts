@@ -196,6 +196,19 @@ export const DECISIONS: readonly Held[] = [
     ],
   },
   {
+    area: 'planning',
+    file: 'edge/api/operators.ts',
+    tests: ['test/edge/tools/contracts.test.ts'],
+    titled: 'G07 a name with the prefix',
+    lines: [
+      [
+        "if (fault !== undefined) return err(failure('conflict', fault))",
+        'void fault',
+        'A tool passes for one of Countersign’s own.',
+      ],
+    ],
+  },
+  {
     area: 'approvals',
     file: 'edge/platform/visible-text.ts',
     tests: ['test/edge/approvals/card.test.ts'],

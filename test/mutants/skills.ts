@@ -185,6 +185,28 @@ export const SKILLS: readonly Held[] = [
   },
   {
     area: 'skills',
+    file: 'edge/tenant/skills/version-store.ts',
+    tests: ['test/edge/skills/publish/trust.test.ts'],
+    titled: 'W15 G07 a tool name',
+    lines: [
+      [
+        'if (claimed !== undefined)',
+        'if (false)',
+        'A skill takes the name of a tool that another skill has published.',
+      ],
+    ],
+  },
+  {
+    area: 'skills',
+    file: 'edge/skills/publish/audit.ts',
+    tests: ['test/edge/skills/publish/audit.test.ts'],
+    titled: 'a tool whose full name',
+    lines: [
+      ['...faultsInToolNames(needs.manifest),', '', 'A skill’s tool passes for one of Countersign’s own.'],
+    ],
+  },
+  {
+    area: 'skills',
     file: 'edge/skills/component/world.ts',
     tests: ['test/edge/skills/publish/audit.test.ts'],
     titled: 'W11',

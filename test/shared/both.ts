@@ -61,7 +61,7 @@ function* ids(): Generator<Answer> {
   yield ['key', [parseKey(key), parseKey(`${key} `), keyHash(key)]]
   const run = `run_${'7'.repeat(26)}`
   yield ['call', [callId(run, 3), splitId(callId(run, 3))]]
-  for (const name of ['text.stats', 'tеxt', 'a\n', '__proto__', 'ａ'])
+  for (const name of ['text_stats', 'tеxt', 'a\n', '__proto__', 'ａ'])
     yield [`name ${name}`, PATTERNS.tool.test(name)]
 }
 

@@ -72,7 +72,7 @@ const PLAN: Plan = {
   limits: { ...DEFAULT_LIMITS },
   cgroup: true,
 }
-const TOOL = { name: 'text.count', version: 3, digest: sha256('tool') }
+const TOOL = { name: 'text_count', version: 3, digest: sha256('tool') }
 const ARGUMENTS = { text: 'four', nested: [{ é: null }] }
 
 const described = (call: string, plan: Plan | null): Bundle['call'] => ({

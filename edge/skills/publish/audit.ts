@@ -3,6 +3,7 @@
 
 import type { FieldError } from '../../../shared/failures.ts'
 import { failure } from '../../../shared/failures.ts'
+import { PATTERNS } from '../../../shared/ids.ts'
 import { DEFAULT_SKILL_LIMITS, LIMITS } from '../../../shared/limits.ts'
 import type { SkillCapability } from '../../../shared/plan/plan.ts'
 import type { Result } from '../../../shared/result.ts'
@@ -11,6 +12,7 @@ import type { SkillContents, SkillWarning, UnboundManifest } from '../../../shar
 import { declaredCapabilities, toolNames } from '../../../shared/wire/skills.ts'
 import { faultInPattern } from '../../platform/outbound-fetch.ts'
 import { covers } from '../../tools/planner.ts'
+import { faultInToolName } from '../../tools/tool-names.ts'
 
 /** `imports`: the interfaces of the world that the component imports. */
 type Needs = { readonly manifest: UnboundManifest; readonly imports: readonly SkillCapability[] }
@@ -51,15 +53,15 @@ const undeclared = ({ manifest, imports }: Needs): FieldError[] =>
       message: `the component imports \`${name}\`, which the manifest does not declare; declare it, or build without it`,
     }))
 
-const LONGEST_NAME = 64
-/** A tool's full name is made of the skill's id and the tool's name. */
 const faultsInToolNames = (manifest: UnboundManifest): FieldError[] =>
-  toolNames(manifest)
-    .filter((name) => name.length > LONGEST_NAME)
-    .map((name) => ({
-      at: '/manifest/tools',
-      message: `\`${name}\` is longer than ${LONGEST_NAME} characters; shorten the skill’s id or the tool’s name`,
-    }))
+  toolNames(manifest).flatMap((name) => {
+    const message = PATTERNS.tool.test(name) ? faultInToolName(name) : tooLong(name)
+    return message === undefined ? [] : [{ at: '/manifest/tools', message }]
+  })
+
+/** The manifest's schema checked both parts of the name, so only their length together can be wrong. */
+const tooLong = (name: string): string =>
+  `agents would call the tool \`${name}\`, which has ${name.length} characters; model providers accept at most ${LIMITS.tool_name_chars}: shorten the skill’s id or the tool’s name`
 
 const isWild = { http: (host: string) => host.startsWith('.'), kv: (prefix: string) => prefix === '' }
 

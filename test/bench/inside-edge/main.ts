@@ -12,7 +12,7 @@ import { DEFAULT_BUDGET } from '../../../shared/limits.ts'
 import type { Tool } from '../../../shared/wire/tools.ts'
 
 const TOOL: Tool = {
-  name: 'bench.pay',
+  name: 'bench_pay',
   version: 1,
   digest: 'f'.repeat(64),
   description: 'Pays.',

@@ -42,7 +42,7 @@ async function tool(
     }),
   )
   unwrap(await fixtures.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
-  return `${id}.run`
+  return `${id}_run`
 }
 const called = async (name: string, args: Record<string, unknown> = {}): Promise<Call> =>
   unwrap(await agent.client('proposeCallInNewRun', { body: { tool: name, args }, wait: 20 }))

@@ -15,7 +15,7 @@ const SHA = 'a'.repeat(64)
 const REDACTION = new Redaction(markerFor(Buffer.alloc(32), 'default'))
 
 const tool = (change: Partial<Tool> = {}): Tool => ({
-  name: 'a.tool',
+  name: 'a_tool',
   version: 3,
   digest: SHA,
   description: 'a tool',
@@ -61,9 +61,9 @@ test('a card shows the agent, the tool, what would run, the reason and the deadl
   const { prompt, requestedAt, expiresAt, answers } = card({ text: 'hello' })
   expect(prompt).toMatchObject({
     agent: 'dev',
-    tool: 'a.tool',
+    tool: 'a_tool',
     tool_version: 3,
-    title: 'dev wants to run a.tool',
+    title: 'dev wants to run a_tool',
     reason: 'policy says ask',
   })
   expect(JSON.parse(prompt.arguments)).toEqual({ text: 'hello' })

@@ -61,7 +61,7 @@ test.each<[string, Change]>([
   ['an agent that was made again under the name', { run: { agentSince: 2 } }],
   ['another device', { run: { device: 'phone' } }],
   ['another channel', { run: { channel: null } }],
-  ['another tool', { tool: { name: 'pay.more' } }],
+  ['another tool', { tool: { name: 'pay_more' } }],
   ['another version of the tool', { tool: { version: 2, digest: '3'.repeat(64) } }],
   ['another policy set', { policySet: '4'.repeat(64) }],
   ['a weaker tier', { plan: { tier: 'B' } }],

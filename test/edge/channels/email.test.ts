@@ -18,7 +18,7 @@ const message = (change: Partial<typeof prompt> = {}, more: Partial<Message> = {
   approval: {
     ...testApproval(1_800_000_000_000),
     status: 'pending',
-    prompt: { ...prompt, title: 'dev wants to run process.run', ...change },
+    prompt: { ...prompt, title: 'dev wants to run process_run', ...change },
   },
   recipient: 'ann',
   link: LINK,

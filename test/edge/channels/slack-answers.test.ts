@@ -64,7 +64,7 @@ const approvalOf = async (call: Call): Promise<Approval> =>
 /** A pending approval, once it has this many messages. */
 async function askInSlack(
   messages = 1,
-  ask: () => Promise<Call> = () => hurt.propose('mark.asking', { mark: 'asked\n' }),
+  ask: () => Promise<Call> = () => hurt.propose('mark_asking', { mark: 'asked\n' }),
 ) {
   const call = await ask()
   const posted = await eventually(
@@ -100,7 +100,7 @@ test('a Slack question can be answered with a form, and the outcome replaces eve
   const session = { run: { session: fixtures.name() } }
   const propose = () =>
     hurt.agent('proposeCallInNewRun', {
-      body: { tool: 'mark.asking', args: { mark: 'asked\n' }, ...session },
+      body: { tool: 'mark_asking', args: { mark: 'asked\n' }, ...session },
     })
   const { call, posted } = await askInSlack(3, async () => unwrap(await propose()))
   expect(posted.map(({ channel }) => channel).sort()).toEqual([CHANNEL, 'D0ANN', 'D0BOB'])

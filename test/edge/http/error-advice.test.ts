@@ -80,6 +80,7 @@ const ARGS = 'the arguments do not fit the tool’s schema'
 const HOST =
   'is not a host: use `api.example.com`, `api.example.com:8443` or `.example.com`, in lower case, without `https://` and without a path'
 const NAME = 'must be 1 to 64 of `a-z`, `0-9`, `_`, `.` and `-`, beginning with a letter'
+const TOOL_NAME = 'must be 1 to 50 of `a-z`, `0-9`, `_` and `-`, beginning with a letter'
 
 /** mistake, request, status and code, sentence, advice, and the fault of each wrong field */
 type Row = readonly [
@@ -178,7 +179,8 @@ const AGENTS: readonly Row[] = [
     '/waits',
     'is not a known field; check its spelling, or leave it out',
   ),
-  misshapen('a tool’s name in capitals', propose({ tool: 'Text', args: {} }), '/tool', NAME),
+  misshapen('a tool’s name in capitals', propose({ tool: 'Text', args: {} }), '/tool', TOOL_NAME),
+  misshapen('a tool’s name with a dot', propose({ tool: 'text.stats', args: {} }), '/tool', TOOL_NAME),
   [
     'a tool that does not exist',
     propose({ tool: fixtures.name(), args: {} }),
@@ -442,7 +444,7 @@ describe('the command line', () => {
     [
       '`agents put` without `--tools`',
       () => cli('agents', 'put', 'someone'),
-      "countersign: `--tools` is missing: list the tools that the agent may call (`--tools text.stats,http.fetch`), or allow all (`--tools '*'`); see --help\n",
+      "countersign: `--tools` is missing: list the tools that the agent may call (`--tools text_stats,http_fetch`), or allow all (`--tools '*'`); see --help\n",
     ],
     [
       '`tools put` with a host that is none',

@@ -54,7 +54,7 @@ const CASES: ReadonlyArray<readonly [string, string | Uint8Array<ArrayBuffer>, s
   ['G02 a hundred thousand levels', call(`{"x":${nested(100_000)}}`), '400 json_too_deep'],
   ['G02 a hundred thousand levels that never close', '['.repeat(100_000), '400 json_too_deep'],
   ['G03 a member twice', call('{"text":"a","text":"b"}'), '400 json_duplicate_key'],
-  ['G03 the tool twice', `{"tool":"${tool}","args":{},"tool":"process.run"}`, '400 json_duplicate_key'],
+  ['G03 the tool twice', `{"tool":"${tool}","args":{},"tool":"process_run"}`, '400 json_duplicate_key'],
   [
     'G03 a member twice, once spelt with escapes',
     call('{"text":"a","te\\u0078t":"b"}'),
@@ -113,14 +113,15 @@ const CASES: ReadonlyArray<readonly [string, string | Uint8Array<ArrayBuffer>, s
   ['null', 'null', '400 invalid_request'],
   ['an unknown member', call('{}', ',"allow_sensitive_tools":true'), '400 invalid_request'],
   ['arguments that are a list', call('[]'), '400 invalid_request'],
-  ['G07 a tool’s name with a Cyrillic letter', '{"tool":"text.ѕtats","args":{}}', '400 invalid_request'],
+  ['G07 a tool’s name with a Cyrillic letter', '{"tool":"text_ѕtats","args":{}}', '400 invalid_request'],
   [
     'G07 a tool’s name with a zero-width space',
-    '{"tool":"text.stats\u200b","args":{}}',
+    '{"tool":"text_stats\u200b","args":{}}',
     '400 invalid_request',
   ],
-  ['G07 a tool’s name in full width', '{"tool":"ｔext.stats","args":{}}', '400 invalid_request'],
-  ['G07 a tool’s name in capitals', '{"tool":"Text.Stats","args":{}}', '400 invalid_request'],
+  ['G07 a tool’s name in full width', '{"tool":"ｔext_stats","args":{}}', '400 invalid_request'],
+  ['G07 a tool’s name with a dot', '{"tool":"text.stats","args":{}}', '400 invalid_request'],
+  ['G07 a tool’s name in capitals', '{"tool":"Text_Stats","args":{}}', '400 invalid_request'],
 ]
 
 test.each(CASES)('G01 G02 G03 G04 G05 G07 G10 S47 a body is refused: %s', async (_name, body, expected) => {

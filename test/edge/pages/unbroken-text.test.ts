@@ -18,17 +18,23 @@ const WIDTHS = [360, 1280]
 const long = (letter: string, length: number): string => letter.repeat(length)
 const REASON = long('R', LIMITS.reason_chars)
 
-/** Names have the maximal length, except the pool's, which has the prefix and `-pool`. */
+/**
+ * Names have the maximal length, except the pool's, which has the prefix and `-pool`. A skill's
+ * tools have the id before their names.
+ */
 const fixtures = new Fixtures(`unbroken-${long('n', 48)}`, sharedStack())
 const agent = await fixtures.agent()
 const operator = await fixtures.operator(['approver', 'admin'])
 const maker = await fixtures.operator(['admin'])
-const tool = await fixtures.tool({
-  capabilities: ['network'],
-  input_schema: { type: 'object' },
-  description: long('D', 500),
-  executor: { argv: ['echo', '{...words}'] },
-})
+const tool = await fixtures.tool(
+  {
+    capabilities: ['network'],
+    input_schema: { type: 'object' },
+    description: long('D', 500),
+    executor: { argv: ['echo', '{...words}'] },
+  },
+  `unbroken-${long('t', 41)}`,
+)
 /** Each in another session, so that no standing answer covers another. */
 const runSpec = () => ({
   session: `${long('S', 60)}${fixtures.name()}`,
@@ -77,7 +83,7 @@ beforeAll(async () => {
   }
   unwrap(await peer.prove(['B'], (proof) => ({ ...proof, egress: failed, cgroups: failed })))
   const publisher = await Publisher.listed(`unbroken-${long('p', 55)}`, fixtures.root)
-  const id = `unbroken-${long('i', 51)}`
+  const id = `unbroken-${long('i', 37)}`
   const manifest = publisher.manifest(id, {
     description: long('D', 2_000),
     tools: [{ name: 'run', description: long('T', 1_000), input_schema: { type: 'object' } }],

@@ -171,22 +171,22 @@ test('secrets in a question are masked in storage and on every surface', async (
 
 test('an approval can’t override what policy forbids, whoever gives it', async () => {
   const rules = {
-    history: `@id("history") forbid (principal, action == Action::"tool.execute/process.run", resource)
+    history: `@id("history") forbid (principal, action == Action::"tool.execute/process_run", resource)
       when { context.args.command == "git" && context.args has args && context.args.args.containsAny(["--cached", "--hard"]) };`,
-    ignore: `@id("ignore") forbid (principal, action == Action::"tool.execute/file.write", resource)
+    ignore: `@id("ignore") forbid (principal, action == Action::"tool.execute/file_write", resource)
       when { context.args.path == ".gitignore" || context.args.path like "*/.gitignore" };`,
   }
   const propose = async (tool: string, args: Record<string, unknown>) =>
     unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args } }))
   await fixtures.withPolicies(rules, async () => {
     for (const [tool, args] of [
-      ['process.run', { command: 'git', args: ['rm', '--cached', 'src'] }],
-      ['process.run', { command: 'git', args: ['reset', '--hard'] }],
-      ['file.write', { path: '.gitignore', text: 'src/' }],
-      ['file.write', { path: 'deep/.gitignore', text: '*' }],
+      ['process_run', { command: 'git', args: ['rm', '--cached', 'src'] }],
+      ['process_run', { command: 'git', args: ['reset', '--hard'] }],
+      ['file_write', { path: '.gitignore', text: 'src/' }],
+      ['file_write', { path: 'deep/.gitignore', text: '*' }],
     ] as const)
       expect([args, (await propose(tool, args)).state]).toEqual([args, 'denied'])
-    const asked = await propose('process.run', { command: 'git', args: ['status'] })
+    const asked = await propose('process_run', { command: 'git', args: ['status'] })
     expect(asked.state).toBe('awaiting_approval')
     // Nor can an approval with other arguments.
     const hard = { command: 'git', args: ['reset', '--hard'] }

@@ -143,7 +143,7 @@ test('a failed case names the members that differ', async () => {
 
 test.each([
   ['an unknown agent', { request: { agent: 'nobody', tool } }, /no agent `nobody`/],
-  ['an unknown tool', { request: { agent: 'clerk', tool: 'check.nothing' } }, /no tool `check.nothing`/],
+  ['an unknown tool', { request: { agent: 'clerk', tool: 'check_nothing' } }, /no tool `check_nothing`/],
   ['arguments that do not fit', { request: { agent: 'clerk', tool, args: { amount: 'x' } } }, /do not fit/],
   ['an unknown operator', refund(101, ['max']), /no operator `max`/],
   ['an unknown set to add', { ...refund(1), with: ['other'] }, /`other`/],

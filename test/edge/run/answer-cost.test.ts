@@ -28,11 +28,11 @@ const postForm = (link: string, fields: Record<string, string>) =>
 test('an answer that policy refuses leaves no policy snapshot in its run', async () => {
   unwrap(
     await operator('putTool', {
-      params: { name: 'reads.secrets' },
+      params: { name: 'reads_secrets' },
       body: toolSpec({ capabilities: ['secrets_read'] }),
     }),
   )
-  const { run, approval } = await propose('reads.secrets')
+  const { run, approval } = await propose('reads_secrets')
   const { policies } = unwrap(await operator('readPolicies', {}))
   const other = { other: '@id("other") forbid (principal == Agent::"nobody", action, resource);' }
   unwrap(
@@ -54,13 +54,13 @@ test('an answer that policy refuses leaves no policy snapshot in its run', async
 test('an answer by a link requests the directory, the approval and the answer once each', async () => {
   unwrap(
     await operator('putTool', {
-      params: { name: 'sends.mail' },
+      params: { name: 'sends_mail' },
       body: toolSpec({ capabilities: ['network'] }),
     }),
   )
   await stack.worker.stop() // it would claim the call
   await countRequests(stack)
-  const { approval } = await propose('sends.mail')
+  const { approval } = await propose('sends_mail')
   const { url: link = '' } = unwrap(await operator('readApproval', { params: { id: approval } }))
   await alarmHandled(stack)
   const nonce = /name="nonce" value="([^"]+)"/.exec(await (await fetch(link)).text())?.[1] ?? ''

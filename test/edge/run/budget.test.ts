@@ -78,12 +78,12 @@ test('a budget of zero lets no call through', async () => {
 
 test('refused proposals count too: an agent that keeps trying arguments is stopped', async () => {
   const run = await open(agent.client, { max_denied_per_run: 5 })
-  expect(refusalOf(await propose(agent.client, run.id, 'no.such.tool'))).toBe('404 not_found')
+  expect(refusalOf(await propose(agent.client, run.id, 'no_such_tool'))).toBe('404 not_found')
   expect(refusalOf(await propose(agent.client, run.id, tool, { text: 5 }))).toBe('422 invalid_arguments')
-  expect(refusalOf(await propose(agent.client, run.id, 'no.such.tool'))).toBe('404 not_found')
+  expect(refusalOf(await propose(agent.client, run.id, 'no_such_tool'))).toBe('404 not_found')
   expect(await used(run.id)).toEqual({ calls: 0, denied: 3 })
-  expect(refusalOf(await propose(agent.client, run.id, 'no.such.tool'))).toBe('404 not_found')
-  expect(refusalOf(await propose(agent.client, run.id, 'no.such.tool'))).toBe('404 not_found')
+  expect(refusalOf(await propose(agent.client, run.id, 'no_such_tool'))).toBe('404 not_found')
+  expect(refusalOf(await propose(agent.client, run.id, 'no_such_tool'))).toBe('404 not_found')
   for (let i = 0; i < 3; i++) expect(refusalOf(await propose(agent.client, run.id))).toBe('409 run_ended')
   expect(await used(run.id)).toEqual({ calls: 0, denied: 5 })
 })

@@ -49,13 +49,13 @@ afterAll(async () => {
 })
 
 test('a secret is listed without its value, and putting it again creates the next version', async () => {
-  const name = await secret('correct horse battery', ['some.tool'])
-  expect(unwrap(await put(name, 'staple correct horse', ['some.tool', 'other.tool'])).version).toBe(2)
+  const name = await secret('correct horse battery', ['some_tool'])
+  expect(unwrap(await put(name, 'staple correct horse', ['some_tool', 'other_tool'])).version).toBe(2)
   const { items } = unwrap(await fixtures.root('listSecrets', {}))
   expect(items.find((item) => item.name === name)).toEqual({
     name,
     version: 2,
-    tools: ['some.tool', 'other.tool'],
+    tools: ['some_tool', 'other_tool'],
     put_by: 'root',
     put_at_ms: expect.any(Number),
   })
@@ -100,7 +100,7 @@ test('L7 a claim hands over the current value of a secret, and nothing else of t
 })
 
 test('V03 a secret of another tool, a removed one and one that never existed deny a call with the same reason', async () => {
-  const theirs = await secret('not yours at all', ['other.tool'])
+  const theirs = await secret('not yours at all', ['other_tool'])
   const never = `${fixtures.name()}-never`
   const reasons: string[] = []
   for (const name of [theirs, never]) {
@@ -128,7 +128,7 @@ test('V03 a repeated claim is refused if the secret was since taken from the too
     return claim.ok ? claim.value.secrets : refusalOf(claim)
   }
   expect(await again()).toEqual({ [name]: 'lent for a while' })
-  unwrap(await put(name, 'for another tool now', ['other.tool']))
+  unwrap(await put(name, 'for another tool now', ['other_tool']))
   expect(await again()).toBe('409 not_claimable')
   const bound = { value: 'for a host alone now', tools: [tool], hosts: ['erp.example.com:443'] }
   unwrap(await fixtures.root('putSecret', { params: { name }, body: bound }))
@@ -257,7 +257,7 @@ test('the command line stores a secret from standard input to the byte, and refu
 
 test('V02 a card masks a secret value in the path of a file, a host, a program and a session', async () => {
   const value = 's3cr3t-value-of-erp'
-  await secret(value, ['some.tool'])
+  await secret(value, ['some_tool'])
   const promptOf = async (call: Call) => {
     const { prompt } = unwrap(
       await fixtures.root('readApproval', { params: { id: call.approval?.id ?? '' } }),

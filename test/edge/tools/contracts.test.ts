@@ -172,8 +172,16 @@ test('a withdrawn tool is unknown to agents, and put again it continues its vers
   expect((await put(name)).version).toBe(2)
 })
 
+test('G07 a name with the prefix of Countersign’s own tools is not registered', async () => {
+  const put = (name: string) => fixtures.root('putTool', { params: { name }, body: toolSpec() })
+  expect(await put('countersign_result')).toMatchObject({
+    error: { code: 'conflict', detail: expect.stringContaining('`countersign_result` is reserved') },
+  })
+  unwrap(await put('countersign'))
+})
+
 test('the refusal of an unknown tool says where to list the known ones', async () => {
-  const answer = await agent.client('proposeCallInNewRun', { body: { tool: 'no.such.tool', args: {} } })
+  const answer = await agent.client('proposeCallInNewRun', { body: { tool: 'no_such_tool', args: {} } })
   expect(answer).toMatchObject({
     ok: false,
     error: { code: 'not_found', todo: expect.stringContaining('/v1/tools') },
@@ -189,6 +197,16 @@ test.each([
   [
     'G06 a schema that calls itself',
     { input_schema: { type: 'object', $ref: '#/$defs/a', $defs: { a: { $ref: '#/$defs/a' } } } },
+    'invalid_schema',
+  ],
+  [
+    'a keyword that MCP clients would copy into a header',
+    {
+      input_schema: {
+        type: 'object',
+        properties: { a: { items: { type: 'string', 'x-mcp-header': 'Authorization' } } },
+      },
+    },
     'invalid_schema',
   ],
   ['an invalid schema', { input_schema: { type: 'object', required: 5 } }, 'invalid_schema'],
@@ -223,7 +241,8 @@ test('G07 a tool’s name with anything but plain characters is refused', async 
     'ѕtats',
     'a\u200b',
     '',
-    'x'.repeat(65),
+    'a.b',
+    'x'.repeat(51),
     '-a',
     '.a',
     'a\n',

@@ -62,7 +62,7 @@ const put = async (via: EmailSpec['via'], addresses: Record<string, string> = AD
   )
 const RESEND = { provider: 'resend', token: TOKENS.resend } as const
 const POSTMARK = { provider: 'postmark', token: TOKENS.postmark, stream: 'outbound' } as const
-const ask = () => hurt.propose('mark.asking', { mark: 'asked by mail\n' })
+const ask = () => hurt.propose('mark_asking', { mark: 'asked by mail\n' })
 const deliveries = async (call: Call): Promise<Delivery[]> =>
   unwrap(
     await insist(() => hurt.operator('listDeliveries', { params: { name: 'by-mail' }, query: {} })),
@@ -100,7 +100,7 @@ test.each([RESEND, POSTMARK])(
       to: 'ada@example.com',
       from: 'Countersign <approvals@example.com>',
     })
-    expect(sent?.subject).toBe('dev wants to run mark.asking (medium risk)')
+    expect(sent?.subject).toBe('dev wants to run mark_asking (medium risk)')
     expect(sent?.text).toContain('asked by mail')
     const link = linkIn(sent?.text ?? '')
     expect(sent?.html).toContain(`href="${link}"`)

@@ -44,7 +44,7 @@ const put = async (name: string, change: Change = {}) =>
       body: { kind: 'webhook', url: `${receiver.url}/${name}?t=${CANARY}`, keys: [KEY], ...change },
     }),
   )
-const ask = () => hurt.propose('mark.asking', { mark: 'asked\n' })
+const ask = () => hurt.propose('mark_asking', { mark: 'asked\n' })
 const approvalOf = ({ approval }: Call): string => approval?.id ?? ''
 const answer = (call: Call, decision: 'approve' | 'deny' = 'deny') =>
   hurt.operator('answerApproval', { params: { id: approvalOf(call) }, body: { decision } })
@@ -66,7 +66,7 @@ const delivered = (
     within_ms,
   )
 const ASKS_TWO =
-  '@id("two") forbid (principal, action == Action::"tool.execute/mark.asking", resource) when { context.approval.count < 2 };'
+  '@id("two") forbid (principal, action == Action::"tool.execute/mark_asking", resource) when { context.approval.count < 2 };'
 const came = (call: Call) => receiver.about(approvalOf(call))
 const idOf = ({ headers }: { headers: Record<string, unknown> }): unknown => headers['webhook-id']
 
@@ -79,7 +79,7 @@ test('a webhook receives an approval signed by each key, with a personal link, a
   expect(asked).toMatchObject({
     path: `POST /pager?t=${CANARY}`,
     type: 'approval.requested',
-    data: { recipient: 'ada', approval: { status: 'pending', prompt: { tool: 'mark.asking' } } },
+    data: { recipient: 'ada', approval: { status: 'pending', prompt: { tool: 'mark_asking' } } },
   })
   for (const key of [KEY, PUBLIC]) expect(signedBy(key, asked ?? { headers: {}, body: '' })).toBe(true)
   expect(signedBy(KEY, { headers: asked?.headers ?? {}, body: `${asked?.body} ` })).toBe(false)

@@ -48,7 +48,7 @@ afterAll(async () => {
   await slack?.close()
 })
 
-const ask = (mark = 'asked\n') => hurt.propose('mark.asking', { mark })
+const ask = (mark = 'asked\n') => hurt.propose('mark_asking', { mark })
 const posted = (call: Call): Promise<SlackMessage> =>
   eventually('a message', () => slack.about(call.id)[0], 60_000)
 const isOver = (one: SlackMessage, outcome: string): boolean =>

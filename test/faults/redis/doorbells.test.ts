@@ -42,7 +42,7 @@ async function allTaken(): Promise<void> {
     async () => (await queue.getJobCountByTypes('wait', 'active', 'delayed')) === 0,
     30_000,
   )
-  expect((await hurt.propose('text.stats', { text: 'well\n' }, { wait: 10 })).state).toBe('succeeded')
+  expect((await hurt.propose('text_stats', { text: 'well\n' }, { wait: 10 })).state).toBe('succeeded')
   expect(hurt.stack.worker.pid).toBe(pid)
 }
 
@@ -90,9 +90,9 @@ describe('Q01 forged doorbells do no harm', () => {
   })
 
   test('doorbells for a call that awaits approval, is cancelled or has ended do not change it', async () => {
-    const asking = await hurt.propose('mark.asking', { mark: 'asking\n' })
-    const ended = await hurt.propose('mark.quickly', { mark: 'ended\n' }, { wait: 10 })
-    const cancelled = await hurt.propose('mark.asking', { mark: 'cancelled\n' })
+    const asking = await hurt.propose('mark_asking', { mark: 'asking\n' })
+    const ended = await hurt.propose('mark_quickly', { mark: 'ended\n' }, { wait: 10 })
+    const cancelled = await hurt.propose('mark_asking', { mark: 'cancelled\n' })
     unwrap(await hurt.agent('cancelCall', { params: { run: cancelled.run, call: cancelled.id } }))
     const calls = await Promise.all([asking, ended, cancelled].map((call) => hurt.read(call)))
     expect(calls.map(({ state }) => state)).toEqual(['awaiting_approval', 'succeeded', 'cancelled'])
@@ -110,7 +110,7 @@ describe('Q01 forged doorbells do no harm', () => {
 
   test('Q04 200 doorbells for a waiting call, and 50 more while it runs, run it once', async () => {
     process.kill(pid ?? 0, 'SIGSTOP')
-    const call = await hurt.propose('mark.slowly', { mark: 'two hundred\n', seconds: '1.5' })
+    const call = await hurt.propose('mark_slowly', { mark: 'two hundred\n', seconds: '1.5' })
     await queue.addBulk(Array.from({ length: 200 }, () => ({ name: 'ring', data: bell(call), opts: once })))
     process.kill(pid ?? 0, 'SIGCONT')
     await eventually('it runs', () => hurt.marks(call.run).length > 0)
@@ -127,12 +127,12 @@ describe('Q01 forged doorbells do no harm', () => {
 
 test('Q02 a doorbell with another name, other options or in another queue does not change its call', async () => {
   process.kill(pid ?? 0, 'SIGSTOP')
-  const call = await hurt.propose('mark.quickly', { mark: 'as proposed\n' })
+  const call = await hurt.propose('mark_quickly', { mark: 'as proposed\n' })
   const [job] = await eventually('its doorbell lies there', async () => {
     const jobs = await queue.getJobs(['wait'])
     return jobs.length > 0 && jobs
   })
-  await job?.updateData({ ...bell(call), args: { mark: 'forged\n' }, tool: 'process.run' })
+  await job?.updateData({ ...bell(call), args: { mark: 'forged\n' }, tool: 'process_run' })
   await queue.add('cancel', { ...bell(call), state: 'cancelled' }, once)
   await queue.add('claim', bell(call), { ...once, attempts: 5, priority: 1, lifo: true })
   const elsewhere = new Queue('doorbell-default.other', {
@@ -155,7 +155,7 @@ test('Q03 the replayed doorbells of a whole day run nothing: the edge refuses ea
   const run = await hurt.run()
   const calls = await Promise.all(
     Array.from({ length: 20 }, (_, n) =>
-      hurt.propose('mark.quickly', { mark: `old ${n}\n` }, { run, wait: 20 }),
+      hurt.propose('mark_quickly', { mark: `old ${n}\n` }, { run, wait: 20 }),
     ),
   )
   const marks = hurt.marks(run).toSorted()
@@ -168,8 +168,8 @@ test('Q03 the replayed doorbells of a whole day run nothing: the edge refuses ea
 })
 
 test('Q06 a forged result in Redis, wherever BullMQ could keep one, never becomes the result of a call', async () => {
-  const asking = await hurt.propose('mark.asking', { mark: 'asking\n' })
-  const running = await hurt.propose('mark.slowly', { mark: 'true\n', seconds: '2' })
+  const asking = await hurt.propose('mark_asking', { mark: 'asking\n' })
+  const running = await hurt.propose('mark_slowly', { mark: 'true\n', seconds: '2' })
   await eventually('it runs', () => hurt.marks(running.run).length > 0)
   for (const call of [asking, running]) {
     const result = JSON.stringify({ state: 'succeeded', ok: true, output: 'forged', exit_code: 0 })
@@ -195,7 +195,7 @@ test('Q06 a forged result in Redis, wherever BullMQ could keep one, never become
 test('an unusable queue delays a call without losing it: its doorbell rings again once the queue works', async () => {
   await redis.del(`${KEY}:wait`)
   await redis.set(`${KEY}:wait`, 'no list')
-  const call = await hurt.propose('mark.quickly', { mark: 'delayed\n' }, { wait: 2 })
+  const call = await hurt.propose('mark_quickly', { mark: 'delayed\n' }, { wait: 2 })
   expect(call.state).toBe('granted')
   await redis.del(`${KEY}:wait`)
   expect((await hurt.ended(call, 65_000)).state).toBe('succeeded')
@@ -224,7 +224,7 @@ test('Q01 queue entries that are no BullMQ jobs (broken JSON, no data, missing) 
   await redis.hset(`${KEY}:bare`, { name: 'ring' })
   await redis.lpush(`${KEY}:wait`, 'broken', 'options', 'bare', 'absent', '', 'x'.repeat(300))
   await redis.zadd(`${KEY}:marker`, 0, '0')
-  const call = await hurt.propose('mark.quickly', { mark: 'behind broken ones\n' }, { wait: 30 })
+  const call = await hurt.propose('mark_quickly', { mark: 'behind broken ones\n' }, { wait: 30 })
   expect((await hurt.ended(call, 65_000)).state).toBe('succeeded')
   expect(hurt.marks(call.run)).toHaveLength(1)
   expect(hurt.stack.worker.pid).toBe(pid)

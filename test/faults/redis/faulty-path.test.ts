@@ -53,7 +53,7 @@ const ONCE = ['allowed', 'claimed', 'succeeded']
 describe.each(Object.entries(FAULTS))('J02 a request that %s', (what, fault) => {
   test.each<WorkerRoute>(['claim', 'settle'])('a call whose %s request it is runs once', async (route) => {
     path.next(route, fault)
-    const call = await hurt.propose('mark.quickly', { mark: `${what}\n` }, { wait: 15 })
+    const call = await hurt.propose('mark_quickly', { mark: `${what}\n` }, { wait: 15 })
     const ended = await hurt.ended(call)
     expect(ended.state).toBe('succeeded')
     expect(path.spent).toBe(true)
@@ -65,7 +65,7 @@ describe.each(Object.entries(FAULTS))('J02 a request that %s', (what, fault) => 
   test('a call whose output and heartbeat requests they are goes on with its whole output', async () => {
     path.next('output', fault)
     path.next('heartbeat', fault)
-    const call = await hurt.propose('talk.slowly', { mark: what }, { wait: 15 })
+    const call = await hurt.propose('talk_slowly', { mark: what }, { wait: 15 })
     const ended = await hurt.ended(call)
     expect(ended).toMatchObject({ state: 'succeeded', result: { output: WHOLE, truncated: false } })
     await eventually('the faults have happened', () => path.spent, 5_000)
@@ -89,7 +89,7 @@ function caught(route: WorkerRoute, where: 'before' | 'after'): Promise<void> {
 describe('J02 the worker is killed', () => {
   test('after the process has ended and before it settles: the next worker process settles from the spool', async () => {
     const there = caught('settle', 'before')
-    const call = await hurt.propose('mark.quickly', { mark: 'spool\n' })
+    const call = await hurt.propose('mark_quickly', { mark: 'spool\n' })
     await there
     await strike(hurt.stack.worker)
     expect((await hurt.read(call)).state).toBe('running')
@@ -104,7 +104,7 @@ describe('J02 the worker is killed', () => {
 
   test('after its settlement is accepted and before the response: it settles again, and the call ends once', async () => {
     const there = caught('settle', 'after')
-    const call = await hurt.propose('mark.quickly', { mark: 'twice\n' })
+    const call = await hurt.propose('mark_quickly', { mark: 'twice\n' })
     await there
     await strike(hurt.stack.worker)
     const ended = await hurt.ended(call, 2_000)
@@ -124,10 +124,10 @@ describe('J02 the worker is killed and away for longer than a lease', () => {
   let at: number
   beforeAll(async () => {
     const ended = caught('settle', 'before')
-    untold = await hurt.propose('mark.quickly', { mark: 'untold\n' })
+    untold = await hurt.propose('mark_quickly', { mark: 'untold\n' })
     await ended
     const granted = caught('claim', 'after')
-    unheard = await hurt.propose('mark.quickly', { mark: 'unheard\n' })
+    unheard = await hurt.propose('mark_quickly', { mark: 'unheard\n' })
     await granted
     await strike(hurt.stack.worker)
     at = Date.now()
@@ -140,7 +140,7 @@ describe('J02 the worker is killed and away for longer than a lease', () => {
     expect(call.state).toBe('indeterminate')
     expect((call.ended_at_ms ?? 0) - at).toBeLessThan(20_000)
     await attested(hurt, call)
-    expect((await hurt.propose('mark.quickly', { mark: 'next\n' }, { wait: 10 })).state).toBe('succeeded')
+    expect((await hurt.propose('mark_quickly', { mark: 'next\n' }, { wait: 10 })).state).toBe('succeeded')
     expect(hurt.marks(call.run)).toEqual([])
     expect(await kindsOf(call)).toEqual(['allowed', 'claimed', 'indeterminate'])
   })
@@ -158,12 +158,12 @@ describe('J02 the worker is killed and away for longer than a lease', () => {
 
 test('if the worker can’t reach the edge for longer than a lease, its call ends indeterminate, its process is stopped, and its result refused', async () => {
   const stays = about(65)
-  const short = await hurt.propose('mark.slowly', { mark: 'short\n', seconds: about(4) })
-  const long = await hurt.propose('mark.slowly', { mark: 'long\n', seconds: stays })
+  const short = await hurt.propose('mark_slowly', { mark: 'short\n', seconds: about(4) })
+  const long = await hurt.propose('mark_slowly', { mark: 'long\n', seconds: stays })
   for (const { run } of [short, long]) await eventually('it runs', () => hurt.marks(run).length === 1)
   path.cutAll()
   const at = Date.now()
-  const waits = await hurt.propose('mark.quickly', { mark: 'waits\n' })
+  const waits = await hurt.propose('mark_quickly', { mark: 'waits\n' })
   for (const call of [short, long]) {
     const { ended_at_ms = 0 } = await hurt.until(call, ['indeterminate'], 20_000)
     expect(ended_at_ms - at).toBeGreaterThan(LIMITS.lease_ms - LIMITS.heartbeat_ms - 1_000)
@@ -183,7 +183,7 @@ test('if the worker can’t reach the edge for longer than a lease, its call end
 
 test('control: a call through the proxy without faults succeeds', async () => {
   path.next('settle', noFault)
-  const call = await hurt.propose('mark.quickly', { mark: 'control\n' }, { wait: 10 })
+  const call = await hurt.propose('mark_quickly', { mark: 'control\n' }, { wait: 10 })
   expect(call.state).toBe('succeeded')
   expect(readFileSync(`${hurt.stack.state.worker}/worker.json`, 'utf8')).not.toContain(hurt.stack.url)
 })

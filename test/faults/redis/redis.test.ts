@@ -32,7 +32,7 @@ let named = 0
 function proposed(count: number): Promise<Call[]> {
   const one = async (): Promise<Call> => {
     const began = performance.now()
-    const call = await hurt.propose('mark.quickly', { mark: `redis ${++named}\n` })
+    const call = await hurt.propose('mark_quickly', { mark: `redis ${++named}\n` })
     expect(performance.now() - began).toBeLessThan(ACKNOWLEDGED_WITHIN_MS)
     return call
   }
@@ -54,7 +54,7 @@ async function ranOnce(calls: readonly Call[], within_ms: number): Promise<void>
 }
 
 test(`calls that are proposed while Redis is away for ${OUTAGE_MS / 1000} s are acknowledged at once and run when it is back`, async () => {
-  const running = await hurt.propose('mark.slowly', { mark: 'goes on\n', seconds: '1' })
+  const running = await hurt.propose('mark_slowly', { mark: 'goes on\n', seconds: '1' })
   await eventually('it runs', () => hurt.marks(running.run).length === 1)
   await strike(hurt.stack.redis)
   const at = Date.now()
@@ -74,7 +74,7 @@ test('an edge that is back before Redis acknowledges calls, and rings when Redis
   await Promise.all([strike(hurt.stack.redis), strike(hurt.stack.edge)])
   const starting = revive(hurt.stack.edge) // not ready before Redis is, and yet it answers
   const answered = await insist(() =>
-    hurt.agent('proposeCallInNewRun', { body: { tool: 'mark.quickly', args: { mark: 'first\n' } } }),
+    hurt.agent('proposeCallInNewRun', { body: { tool: 'mark_quickly', args: { mark: 'first\n' } } }),
   )
   const call = answered.ok ? answered.value : undefined
   expect(call?.state).toBe('granted')

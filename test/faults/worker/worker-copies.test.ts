@@ -77,7 +77,7 @@ async function claimAsClone(call: Call, process: string) {
 
 test('D6 L2 a clone that starts while its worker runs gets no call but the reason, and raises an alarm', async () => {
   const stays = about(60)
-  const running = await hurt.propose('mark.slowly', { mark: 'runs\n', seconds: stays })
+  const running = await hurt.propose('mark_slowly', { mark: 'runs\n', seconds: stays })
   await eventually('it runs', () => marks(running).length === 1)
   const before = Date.now()
   const started = await copy.start()
@@ -89,7 +89,7 @@ test('D6 L2 a clone that starts while its worker runs gets no call but the reaso
   })
   await eventually('operators are told', async () => ((await doubledAt()) ?? 0) >= before)
   const calls = await Promise.all(
-    Array.from({ length: 12 }, (_, n) => hurt.propose('mark.quickly', { mark: `${n}\n` })),
+    Array.from({ length: 12 }, (_, n) => hurt.propose('mark_quickly', { mark: `${n}\n` })),
   )
   for (const call of calls) expect((await hurt.ended(call)).state).toBe('succeeded')
   expect(calls.map((call) => marks(call).length)).toEqual(calls.map(() => 1))
@@ -107,7 +107,7 @@ test('D6 a worker that was killed serves again once its clone has stopped, and a
   const alarm = await doubledAt()
   await strike(hurt.stack.worker)
   await revive(hurt.stack.worker)
-  const call = await hurt.propose('mark.quickly', { mark: 'after\n' })
+  const call = await hurt.propose('mark_quickly', { mark: 'after\n' })
   expect((await hurt.ended(call)).state).toBe('succeeded')
   expect([marks(call), await doubledAt()]).toEqual([['after'], alarm])
 })
@@ -119,10 +119,10 @@ test('D9 K02 a claim that was signed ahead of time and recorded is refused when 
   unwrap(
     await hurt.operator('putSecret', {
       params: { name: 'recorded' },
-      body: { value: secret, tools: ['with.secret'] },
+      body: { value: secret, tools: ['with_secret'] },
     }),
   )
-  const { ...tool } = unwrap(await hurt.operator('readTool', { params: { name: 'talk.slowly' } }))
+  const { ...tool } = unwrap(await hurt.operator('readTool', { params: { name: 'talk_slowly' } }))
   const { description, input_schema, capabilities, executor, egress, limits } = tool
   const spec = {
     description,
@@ -134,14 +134,14 @@ test('D9 K02 a claim that was signed ahead of time and recorded is refused when 
     workspace: 'call' as const,
     secrets: ['recorded'],
   }
-  unwrap(await hurt.operator('putTool', { params: { name: 'with.secret' }, body: spec as never }))
+  unwrap(await hurt.operator('putTool', { params: { name: 'with_secret' }, body: spec as never }))
   unwrap(
     await hurt.operator('putAgent', {
       params: { name: 'dev' },
       body: { tools: ['*'], pool, budget: { max_calls_per_run: 10_000 } },
     }),
   )
-  const call = await hurt.propose('with.secret', { mark: 'x' })
+  const call = await hurt.propose('with_secret', { mark: 'x' })
   if (call.approval !== undefined)
     unwrap(
       await hurt.operator('answerApproval', {

@@ -28,7 +28,7 @@ afterAll(async () => {
 
 /** A call whose process has left its mark and sleeps for `seconds`. */
 async function running(
-  tool: 'mark.slowly' | 'mark.again' | 'mark.relayed',
+  tool: 'mark_slowly' | 'mark_again' | 'mark_relayed',
   seconds: string,
   on = hurt,
 ): Promise<Call> {
@@ -56,9 +56,9 @@ describe('a worker is killed during a call', () => {
   let at: number
   const [stays, relayed] = [about(60), about(60)]
   beforeAll(async () => {
-    call = await running('mark.slowly', stays)
-    again = await running('mark.again', about(4))
-    await running('mark.relayed', relayed)
+    call = await running('mark_slowly', stays)
+    again = await running('mark_again', about(4))
+    await running('mark_relayed', relayed)
     at = Date.now()
     await strike(hurt.stack.worker)
   })
@@ -106,9 +106,9 @@ describe('a worker is killed during a call', () => {
 test('Q05 after a worker slept beyond its lease, its settlements are refused and its running processes are stopped', async () => {
   const [brief, stays] = [about(5), about(60)]
   const [short, long, again] = [
-    await running('mark.slowly', brief),
-    await running('mark.slowly', stays),
-    await running('mark.again', brief),
+    await running('mark_slowly', brief),
+    await running('mark_slowly', stays),
+    await running('mark_again', brief),
   ]
   const { pid = 0 } = hurt.stack.worker
   process.kill(pid, 'SIGSTOP')
@@ -143,7 +143,7 @@ test('Q05 after a worker slept beyond its lease, its settlements are refused and
 
 test('a cancel stops the running process within 5 s, and the worker attests the end', async () => {
   const stays = about(60)
-  const call = await running('mark.slowly', stays)
+  const call = await running('mark_slowly', stays)
   const at = Date.now()
   expect(unwrap(await hurt.agent('cancelCall', { params: { run: call.run, call: call.id } })).state).toBe(
     'running',
@@ -160,7 +160,7 @@ test('P11 after a race of cancel and claim each call has one end, and no process
   const stays = about(60)
   const LAST = 23
   const race = async (n: number): Promise<Call> => {
-    const call = await hurt.propose('mark.slowly', { mark: 'race\n', seconds: stays })
+    const call = await hurt.propose('mark_slowly', { mark: 'race\n', seconds: stays })
     await sleep(n * 4) // from before the claim to well behind it; how far that is depends on who else is at work
     if (n === LAST)
       await eventually('the last one runs', async () => (await hurt.read(call)).state === 'running', 20_000)
@@ -184,7 +184,7 @@ test('P11 after a race of cancel and claim each call has one end, and no process
 async function dieTogether(): Promise<{ call: Call; back: number; told: string }> {
   const other = await HurtStack.start()
   try {
-    const call = await running('mark.slowly', about(60), other)
+    const call = await running('mark_slowly', about(60), other)
     // Later than its first lease, the call lives by heartbeats, which are not stored.
     await sleep(call.created_at_ms + LIMITS.lease_ms + LIMITS.heartbeat_ms + 500 - Date.now())
     await Promise.all([strike(other.stack.worker), strike(other.stack.edge)])

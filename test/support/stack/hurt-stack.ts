@@ -51,13 +51,13 @@ const TALK_ON = [
 ]
 
 const TOOLS = {
-  'mark.quickly': tool(MARK),
-  'mark.slowly': tool(MARK_AND_STAY),
-  'mark.again': tool(MARK_AND_STAY, { idempotent: true }),
-  'mark.asking': tool(MARK, { sensitive: true }),
-  'mark.relayed': tool(MARK_AND_STAY, { egress: { mode: 'strict', hosts: ['example.com:443'] } }),
-  'talk.slowly': tool(TALK, {}, 'none'),
-  'talk.on': tool(TALK_ON, {}, 'none'),
+  mark_quickly: tool(MARK),
+  mark_slowly: tool(MARK_AND_STAY),
+  mark_again: tool(MARK_AND_STAY, { idempotent: true }),
+  mark_asking: tool(MARK, { sensitive: true }),
+  mark_relayed: tool(MARK_AND_STAY, { egress: { mode: 'strict', hosts: ['example.com:443'] } }),
+  talk_slowly: tool(TALK, {}, 'none'),
+  talk_on: tool(TALK_ON, {}, 'none'),
 } as const satisfies Record<string, ToolSpec>
 
 /** One line of the worker's log. */

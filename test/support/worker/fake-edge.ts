@@ -230,7 +230,7 @@ export class FakeEdge {
       args,
       secrets,
       plan,
-      tool: { name: 'test.tool', version: 1, digest: digestOf('test.tool') },
+      tool: { name: 'test_tool', version: 1, digest: digestOf('test_tool') },
       state: 'granted',
       fence: 0,
       grant: undefined,

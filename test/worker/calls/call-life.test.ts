@@ -214,7 +214,7 @@ test('V02 the log has one line per call with ids, states and times, without argu
   })
   await lone.settled(call)
   const line = await lone.logged('ended', { call: call.call })
-  expect(line).toMatchObject({ tool: 'test.tool', state: 'succeeded', tier: 'C' })
+  expect(line).toMatchObject({ tool: 'test_tool', state: 'succeeded', tier: 'C' })
   for (const field of ['claim_ms', 'run_ms', 'settle_ms']) expect(line[field]).toBeTypeOf('number')
   expect(JSON.stringify(lone.log)).not.toContain('canary')
 })

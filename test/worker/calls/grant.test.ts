@@ -91,7 +91,7 @@ const REFUSED: readonly (readonly [string, Change])[] = [
     {
       grant: (grant) => ({
         ...grant,
-        facts: { ...grant.facts, tool: { ...grant.facts.tool, name: 'other.tool' } },
+        facts: { ...grant.facts, tool: { ...grant.facts.tool, name: 'other_tool' } },
       }),
     },
   ],

@@ -42,7 +42,7 @@ async function enabled(
   const manifest = acme.manifest(id, change)
   unwrap(await maker.client('publishSkill', { body: acme.pack(manifest, await component(parts)) }))
   unwrap(await fixtures.root('enableSkill', { params: { id, version: manifest.version }, body: {} }))
-  return `${id}.run`
+  return `${id}_run`
 }
 const called = async (tool: string, args: Record<string, unknown> = {}): Promise<Call> =>
   unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args }, wait: 20 }))

@@ -60,13 +60,13 @@ beforeAll(async () => {
   unwrap(
     await fixtures.root('putSecret', {
       params: { name: 'api-token' },
-      body: { value: TOKEN, tools: ['keeper.run'], hosts: [`${HOST}:443`] },
+      body: { value: TOKEN, tools: ['keeper_run'], hosts: [`${HOST}:443`] },
     }),
   )
   unwrap(
     await fixtures.root('putSecret', {
       params: { name: 'readable' },
-      body: { value: 'what-it-may-read', tools: ['reader.run'] },
+      body: { value: 'what-it-may-read', tools: ['reader_run'] },
     }),
   )
 })
@@ -90,7 +90,7 @@ async function enabled(
     }),
   )
   unwrap(await fixtures.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
-  return `${id}.run`
+  return `${id}_run`
 }
 
 /** Approves the call if policy asks. */
@@ -286,7 +286,7 @@ describe('secrets', () => {
     unwrap(
       await fixtures.root('putSecret', {
         params: { name: 'pin' },
-        body: { value: '12345678', tools: ['pinned.run'] },
+        body: { value: '12345678', tools: ['pinned_run'] },
       }),
     )
     const call = await called(await enabled(returnText('{"n":12345678}'), { secrets: ['pin'] }, 'pinned'))
@@ -299,7 +299,7 @@ describe('secrets', () => {
     unwrap(
       await fixtures.root('putSecret', {
         params: { name: 'spelled' },
-        body: { value, tools: ['speller.run', 'shouter.run'] },
+        body: { value, tools: ['speller_run', 'shouter_run'] },
       }),
     )
     const capabilities = { ...REACHING, secrets: ['spelled'] }
@@ -321,13 +321,13 @@ describe('secrets', () => {
     unwrap(
       await fixtures.root('putSecret', {
         params: { name: 'noted' },
-        body: { value: 'a-value-to-read', tools: ['noting.run'] },
+        body: { value: 'a-value-to-read', tools: ['noting_run'] },
       }),
     )
     unwrap(
       await fixtures.root('putSecret', {
         params: { name: 'sent' },
-        body: { value: 'a-value-to-send', tools: ['noting.run'], hosts: [`${HOST}:443`] },
+        body: { value: 'a-value-to-send', tools: ['noting_run'], hosts: [`${HOST}:443`] },
       }),
     )
     const capabilities = {

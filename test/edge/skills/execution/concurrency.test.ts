@@ -130,13 +130,13 @@ describe('at the edge', () => {
           body: { decision: 'approve', scope },
         }),
       )
-    const first = unwrap(await propose('slow.run'))
+    const first = unwrap(await propose('slow_run'))
     await approve(first, 'session')
-    const asked = unwrap(await propose('guarded.run'))
+    const asked = unwrap(await propose('guarded_run'))
     const taken: Call[] = []
     const lane = async (): Promise<string> => {
       for (;;) {
-        const answer = await propose('slow.run')
+        const answer = await propose('slow_run')
         if (!answer.ok) return refusalOf(answer)
         taken.push(answer.value)
       }
@@ -148,7 +148,7 @@ describe('at the edge', () => {
     const answer = await fetch(new URL(`/v1/runs/${await newRun()}/calls`, stack.url), {
       method: 'POST',
       headers: { authorization: `Bearer ${crowd.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ tool: 'slow.run', args: {} }),
+      body: JSON.stringify({ tool: 'slow_run', args: {} }),
     })
     expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '1'])
     expect(await answer.json()).toMatchObject({
@@ -156,7 +156,7 @@ describe('at the edge', () => {
       retry: true,
       detail: expect.stringContaining('skills'),
     })
-    const others = unwrap(await other.client('proposeCallInNewRun', { body: { tool: 'slow.run', args: {} } }))
+    const others = unwrap(await other.client('proposeCallInNewRun', { body: { tool: 'slow_run', args: {} } }))
     await approve(others, 'once')
     // A call approved in the meantime keeps no object open; the run's alarm retries it.
     await approve(asked, 'once')
@@ -171,6 +171,6 @@ describe('at the edge', () => {
     expect(ends.filter((end) => end === 'succeeded').length).toBeGreaterThan(
       LIMITS.waiting_skill_calls_per_agent / 2,
     )
-    expect((await propose('slow.run')).ok).toBe(true)
+    expect((await propose('slow_run')).ok).toBe(true)
   }, 120_000)
 })

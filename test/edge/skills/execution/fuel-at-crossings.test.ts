@@ -30,7 +30,7 @@ async function enabled(
   const manifest = acme.manifest(id, change)
   unwrap(await maker.client('publishSkill', { body: acme.pack(manifest, await component(parts)) }))
   unwrap(await fixtures.root('enableSkill', { params: { id, version: manifest.version }, body: {} }))
-  return `${id}.run`
+  return `${id}_run`
 }
 const called = async (tool: string, by = agent): Promise<Call> =>
   unwrap(await by.client('proposeCallInNewRun', { body: { tool, args: {} }, wait: 20 }))

@@ -35,7 +35,7 @@ beforeAll(async () => {
   acme = await Publisher.listed('acme', fixtures.root)
   maker = await fixtures.operator(['admin'])
   agent = await fixtures.agent({ budget: { max_denied_per_run: 1_000 } })
-  other = await fixtures.agent({ tools: ['text.stats'] })
+  other = await fixtures.agent({ tools: ['text_stats'] })
 })
 afterAll(async () => {
   await stack.stop()
@@ -45,7 +45,7 @@ async function published(code: Uint8Array, change: Partial<Unbound> = {}): Promi
   const id = fixtures.name()
   unwrap(await maker.client('publishSkill', { body: acme.pack(acme.manifest(id, change), code) }))
   unwrap(await fixtures.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
-  return `${id}.run`
+  return `${id}_run`
 }
 const enabled = async (parts: Parts, change: Partial<Unbound> = {}): Promise<string> =>
   published(await component(parts), change)
@@ -69,7 +69,7 @@ async function ran(call: Call): Promise<Ran> {
 const others = async (): Promise<string> =>
   unwrap(
     await other.client('proposeCallInNewRun', {
-      body: { tool: 'process.run', args: { command: 'true', args: [] } },
+      body: { tool: 'process_run', args: { command: 'true', args: [] } },
     }),
   ).state
 

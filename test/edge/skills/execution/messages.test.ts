@@ -77,7 +77,7 @@ async function posts(
   deed: StorageOperation = 'post',
   wish: Wish = {},
 ): Promise<Call> {
-  const asked = await hurt.propose(`${skill}.run`, argumentsOf(deed, channel, text), wish)
+  const asked = await hurt.propose(`${skill}_run`, argumentsOf(deed, channel, text), wish)
   if (asked.approval === undefined) throw new Error(`nobody was asked: the call is ${asked.state}`)
   unwrap(
     await hurt.operator('answerApproval', {
@@ -106,7 +106,7 @@ test('G09 a skill’s post arrives once, signed, as plain text with its origin, 
   const wish = { key: 'once' }
   const call = await posts(skill, said, 'ops-chan', 'post', wish)
   expect(ended(call)).toBe('true')
-  expect((await hurt.propose(`${skill}.run`, argumentsOf('post', 'ops-chan', said), wish)).id).toBe(call.id)
+  expect((await hurt.propose(`${skill}_run`, argumentsOf('post', 'ops-chan', said), wish)).id).toBe(call.id)
   expect(await delivery(call, 'sent')).toMatchObject({
     kind: 'notice',
     approval: null,
@@ -193,7 +193,7 @@ test('V01 a skill’s post is shown with known secrets masked', async () => {
   unwrap(
     await hurt.operator('putSecret', {
       params: { name: 'canary' },
-      body: { value, tools: ['mark.quickly'] },
+      body: { value, tools: ['mark_quickly'] },
     }),
   )
   await put('ops-chan')
@@ -246,7 +246,7 @@ test('an idempotent call that is executed again after a kill delivers its earlie
   receiver.reply = (response, n) => {
     if (receiver.came[n - 1]?.path !== 'GET /hold') taking(response, n)
   }
-  const asked = await hurt.propose('waits.run', argumentsOf('postAndWait', 'ops-chan', 'once'))
+  const asked = await hurt.propose('waits_run', argumentsOf('postAndWait', 'ops-chan', 'once'))
   unwrap(
     await hurt.operator('answerApproval', {
       params: { id: asked.approval?.id ?? '' },
@@ -341,7 +341,7 @@ test('P12 a question is delivered even while many notices hang', async () => {
   ]
   const hanging = () => calls.flatMap(({ id }) => receiver.noticesOf(id))
   await eventually('they hang', () => hanging().length >= LIMITS.deliveries_at_once / 2)
-  const asking = await hurt.propose('mark.asking', { mark: 'asked\n' })
+  const asking = await hurt.propose('mark_asking', { mark: 'asked\n' })
   await eventually('the question is told', () => receiver.about(asking.approval?.id ?? '').length > 0, 5_000)
   expect(hanging().length).toBe(LIMITS.deliveries_at_once / 2)
 })

@@ -39,7 +39,7 @@ async function enabled(
     }),
   )
   unwrap(await fixtures.root('enableSkill', { params: { id, version }, body: {} }))
-  return { id, version, tool: `${id}.run`, by }
+  return { id, version, tool: `${id}_run`, by }
 }
 const propose = async (tool: string, wait = 0, run = {}): Promise<Call> =>
   unwrap(

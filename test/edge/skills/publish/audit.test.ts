@@ -219,6 +219,31 @@ test.each(['component_sha256', 'sbom_sha256', 'provenance_sha256'] as const)(
   },
 )
 
+test('a tool whose full name is longer than 50 characters, or is reserved, is refused', async () => {
+  const named = (id: string, name: string) =>
+    put({ id, tools: [{ name, description: 'a tool', input_schema: { type: 'object' } }] })
+  const id = `${fixtures.name()}-${'x'.repeat(30)}`
+  const longest = 'y'.repeat(50 - id.length - '_'.length)
+  const long = `${id}_${longest}z`
+  expect(faults(await named(id, `${longest}z`))).toEqual([
+    [
+      '/manifest/tools',
+      `agents would call the tool \`${long}\`, which has 51 characters; model providers accept at most 50: shorten the skill’s id or the tool’s name`,
+    ],
+  ])
+  unwrap(await named(id, longest))
+  expect(faults(await named('countersign', 'result'))).toEqual([
+    ['/manifest/tools', expect.stringMatching(/^`countersign_result` is reserved: .*choose another name$/)],
+  ])
+})
+
+test('a skill’s id and the names of its tools contain no dot', async () => {
+  const tools = [{ name: 'mail.send', description: 'a tool', input_schema: { type: 'object' } }]
+  const rule = 'must be 1 to 50 of `a-z`, `0-9`, `_` and `-`, beginning with a letter'
+  expect(faults(await put({ id: `${fixtures.name()}.more` }))).toEqual([['/manifest/id', rule]])
+  expect(faults(await put({ tools }))).toEqual([['/manifest/tools/0/name', rule]])
+})
+
 test('W14 a bill of materials or provenance that was changed after signing is refused, even if it is valid', async () => {
   const payload = payloadOf(manifest(), plain)
   for (const part of ['sbom', 'provenance'] as const) {
@@ -254,9 +279,9 @@ describe('capabilities', () => {
     )
     const agent = await fixtures.agent()
     const decided = async () =>
-      unwrap(await agent.client('decide', { body: { tool: `${skill.id}.run`, args: {} } })).decision
+      unwrap(await agent.client('decide', { body: { tool: `${skill.id}_run`, args: {} } })).decision
     const forbid = (when: string) =>
-      `@id("none") forbid (principal, action == Action::"tool.execute/${skill.id}.run", resource) when { ${when} };`
+      `@id("none") forbid (principal, action == Action::"tool.execute/${skill.id}_run", resource) when { ${when} };`
     for (const when of [
       'context.capabilities.contains("network")',
       'context.capabilities.contains("secrets_read")',

@@ -276,7 +276,7 @@ describe('the package format', () => {
       { component: 'AGFzbQ==', skill: id },
       { digest: '0'.repeat(64) },
     ]) {
-      const body = { tool: `${id}.run`, args: {}, ...inline }
+      const body = { tool: `${id}_run`, args: {}, ...inline }
       expect(refusalOf(await agent.client('proposeCallInNewRun', { body }))).toBe('400 invalid_request')
     }
     const text = Buffer.from('(module)')

@@ -56,14 +56,14 @@ describe('publishing', () => {
       imports: [],
       changes: [],
     })
-    expect(refusalOf(await fixtures.root('readTool', { params: { name: `${id}.run` } }))).toBe(
+    expect(refusalOf(await fixtures.root('readTool', { params: { name: `${id}_run` } }))).toBe(
       '404 not_found',
     )
     expect(refusalOf(await maker.client('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))).toBe(
       '403 forbidden',
     )
     unwrap(await fixtures.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
-    expect(unwrap(await fixtures.root('readTool', { params: { name: `${id}.run` } })).executor).toMatchObject(
+    expect(unwrap(await fixtures.root('readTool', { params: { name: `${id}_run` } })).executor).toMatchObject(
       {
         kind: 'skill',
         digest: skill.digest,
@@ -94,17 +94,17 @@ describe('publishing', () => {
 
   test('a skill can’t take over an existing tool, and its own tools can’t be put or deleted by hand', async () => {
     const id = fixtures.name()
-    await fixtures.tool({}, `${id}.run`)
+    await fixtures.tool({}, `${id}_run`)
     unwrap(await publish(acme.pack(acme.manifest(id), plain)))
     expect(
       refusalOf(await fixtures.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} })),
     ).toBe('409 skill_conflict')
-    unwrap(await fixtures.root('deleteTool', { params: { name: `${id}.run` } }))
+    unwrap(await fixtures.root('deleteTool', { params: { name: `${id}_run` } }))
     unwrap(await fixtures.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
-    expect(refusalOf(await fixtures.root('deleteTool', { params: { name: `${id}.run` } }))).toBe(
+    expect(refusalOf(await fixtures.root('deleteTool', { params: { name: `${id}_run` } }))).toBe(
       '409 conflict',
     )
-    await expect(fixtures.tool({}, `${id}.run`)).rejects.toThrow('choose another name')
+    await expect(fixtures.tool({}, `${id}_run`)).rejects.toThrow('choose another name')
   })
 
   test('W14 a package that no listed key signed, or that was changed afterwards, is refused', async () => {

@@ -185,7 +185,7 @@ describe('a key that is revoked', () => {
     unwrap(await publish(packed(acme, other)))
     unwrap(await enable(id))
     const agent = await fixtures.agent()
-    const call = { body: { tool: `${id}.run`, args: {} }, wait: 20 } as const
+    const call = { body: { tool: `${id}_run`, args: {} }, wait: 20 } as const
     expect(unwrap(await agent.client('proposeCallInNewRun', call)).state).toBe('succeeded')
     const { kid } = acme.signer
     expect(unwrap(await revoke(acme.name, kid))).toMatchObject({
@@ -281,14 +281,30 @@ describe('two publishers', () => {
     expect(refusalOf(await publish(packed(umbrella, id, '2.0.0')))).toBe('409 skill_conflict')
   })
 
-  test('W15 a tool name that two skills would share belongs to the first skill, enabled or not', async () => {
+  test('W15 G07 a tool name that two skills would share belongs to the first skill, enabled or not', async () => {
     const [acme, umbrella] = [await listed(), await listed()]
-    const id = fixtures.name()
     const tool = (name: string) => [{ name, description: 'a tool', input_schema: { type: 'object' } }]
-    unwrap(await publish(acme.pack(acme.manifest(`${id}.mail`, { tools: tool('send') }), plain)))
-    const same = umbrella.pack(umbrella.manifest(id, { tools: tool('mail.send') }), plain)
-    expect(refusalOf(await publish(same))).toBe('409 skill_conflict')
-    unwrap(await publish(umbrella.pack(umbrella.manifest(id, { tools: tool('mail') }), plain)))
+    const pack = (by: Publisher, [id, name]: readonly [string, string], version = '1.0.0') =>
+      by.pack(by.manifest(id, { version, tools: tool(name) }), plain)
+    for (const isEnabled of [true, false]) {
+      const id = fixtures.name()
+      const [long, short] = [
+        [`${id}_mail`, 'send'],
+        [id, 'mail_send'],
+      ] as const // both would be the tool `ID_mail_send`
+      const [first, second] = isEnabled ? [long, short] : [short, long]
+      unwrap(await publish(pack(acme, first)))
+      if (isEnabled) unwrap(await enable(first[0]))
+      expect(await publish(pack(umbrella, second))).toMatchObject({
+        error: {
+          code: 'skill_conflict',
+          detail: `the tool \`${id}_mail_send\` belongs to the skill \`${first[0]}\``,
+        },
+      })
+      unwrap(await publish(pack(umbrella, [second[0], 'other'])))
+      const next = await publish(pack(umbrella, second, '1.1.0'))
+      expect(refusalOf(next)).toBe('409 skill_conflict')
+    }
   })
 })
 

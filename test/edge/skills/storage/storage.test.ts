@@ -46,7 +46,7 @@ async function enabled(id: string, kv: string[], change: Partial<Unbound> = {}):
   unwrap(await hurt.operator('enableSkill', { params: { id, version: manifest.version }, body: {} }))
 }
 const does = (skill: string, deed: StorageOperation, key: string, value?: string): Promise<Call> =>
-  hurt.propose(`${skill}.run`, argumentsOf(deed, key, value), { wait: 20 })
+  hurt.propose(`${skill}_run`, argumentsOf(deed, key, value), { wait: 20 })
 /** What the call returned, or its error. */
 const outcomeOf = async (
   skill: string,

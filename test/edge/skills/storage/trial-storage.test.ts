@@ -42,7 +42,7 @@ unwrap(await fixtures.root('enableSkill', { params: { id, version: '1.0.0' }, bo
 const told = (output: string | undefined): unknown => JSON.parse(output ?? '{}').told
 async function called(deeds: readonly Deed[]): Promise<unknown> {
   const { state, result } = unwrap(
-    await agent.client('proposeCallInNewRun', { body: { tool: `${id}.run`, args: { deeds } }, wait: 20 }),
+    await agent.client('proposeCallInNewRun', { body: { tool: `${id}_run`, args: { deeds } }, wait: 20 }),
   )
   return state === 'succeeded' ? told(result?.output) : result?.error
 }

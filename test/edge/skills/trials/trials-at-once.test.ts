@@ -23,7 +23,7 @@ beforeAll(async () => {
   unwrap(await fixtures.root('enableSkill', { params: { id: 'good', version: '1.0.0' }, body: {} }))
   const agent = await fixtures.agent()
   called = async () =>
-    unwrap(await agent.client('proposeCallInNewRun', { body: { tool: 'good.run', args: {} }, wait: 20 }))
+    unwrap(await agent.client('proposeCallInNewRun', { body: { tool: 'good_run', args: {} }, wait: 20 }))
       .state
 })
 afterAll(async () => {

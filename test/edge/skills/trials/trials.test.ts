@@ -187,7 +187,7 @@ describe('a trial', () => {
   test('a trial leaves no skill, no tool and no journal entry', async () => {
     await tried(`export const run = () => '{}'`, {})
     expect(unwrap(await fixtures.root('listSkills', {})).items.filter(({ id }) => id === 'trial')).toEqual([])
-    expect(refusalOf(await fixtures.root('readTool', { params: { name: 'trial.run' } }))).toBe(
+    expect(refusalOf(await fixtures.root('readTool', { params: { name: 'trial_run' } }))).toBe(
       '404 not_found',
     )
     const journal = unwrap(await fixtures.root('readSkillJournal', { query: {} })).items
