@@ -82,7 +82,8 @@ async function build(part: Part, say: (text: string) => void, tries = 3): Promis
     rmSync(draft, { recursive: true, force: true })
     return made
   }
-  const inputs = made.value.filter((path) => !path.startsWith('node_modules/')).sort()
+  // A link to installed packages leads out of the tree. The lock file stands for all of them.
+  const inputs = made.value.filter((path) => !path.split('/').includes('node_modules')).sort()
   writeFileSync(`${draft}.inputs`, JSON.stringify(inputs))
   renameSync(`${draft}.inputs`, listOf(part))
   const dir = folderFor(part, inputs)
