@@ -90,7 +90,7 @@ export const LIMITS = {
   card_chars: 64 * KiB,
   /** The part of a longer text that one page shows; further pages show the rest. */
   page_chars: 128 * KiB,
-  /** An approver's reason, which is shown and journalled. */
+  /** The reason of an approver, or of an agent for its proposal; shown and journalled. */
   reason_chars: 1_000,
   /** A granted call that no worker claims expires after this time. */
   claim_window_ms: 15 * 60_000,

@@ -46,8 +46,12 @@ export function showApproval(approval: Approval, paint: Paint): string {
     ...(url === undefined ? [] : [['link', url]]),
   ]
   const brush = status === 'pending' ? paint.warn : status === 'approved' ? paint.good : paint.bad
-  return `${brush(status)}  ${paint.bold(inline(prompt.title))}\n${columns(rows, '  ')}${paint.dim('would run:')}\n${quoted(`${prompt.command} ${prompt.plan}`.trim())}${paint.dim('arguments:')}\n${quoted(prompt.arguments)}${edits.map((edit) => `${paint.dim(`edited by ${edit.by} over ${edit.channel} at ${time(edit.at_ms)}, from ${edit.from}:`)}\n${renderChanges(edit, paint)}`).join('')}`
+  return `${brush(status)}  ${paint.bold(inline(prompt.title))}\n${columns(rows, '  ')}${paint.dim('would run:')}\n${quoted(`${prompt.command} ${prompt.plan}`.trim())}${paint.dim('arguments:')}\n${quoted(prompt.arguments)}${agentSays(prompt, paint)}${edits.map((edit) => `${paint.dim(`edited by ${edit.by} over ${edit.channel} at ${time(edit.at_ms)}, from ${edit.from}:`)}\n${renderChanges(edit, paint)}`).join('')}`
 }
+
+/** The agent's reason, marked as its own words. */
+const agentSays = ({ agent_says }: Approval['prompt'], paint: Paint): string =>
+  agent_says === undefined ? '' : `${paint.dim('the agent says (not verified):')}\n${quoted(agent_says)}`
 
 /**
  * The changes of an edit, place by place: removed lines start with a minus, added ones with a plus.

@@ -46,6 +46,10 @@ const call = command({
   flags: {
     args: ARGUMENTS,
     wait: { ...WAIT, what: `${WAIT.what} (default: ${DEFAULT_WAIT_S}, or 0 if the call needs an approval)` },
+    reason: {
+      value: 'TEXT',
+      what: `what the call is for, in at most ${LIMITS.reason_chars} characters; approvers see it`,
+    },
     run: { value: 'RUN', what: 'the run to propose it in (default: a new run)' },
     file: FILE_FLAG,
     follow: {
@@ -70,7 +74,11 @@ const call = command({
     if (!files.ok) return files
     const wait = readWait(flags.wait, DEFAULT_WAIT_S)
     if (!wait.ok) return wait
-    const body = { tool, args: args.value }
+    const body = {
+      tool,
+      args: args.value,
+      ...(flags.reason === undefined ? {} : { reason: flags.reason }),
+    }
     const held = files.value.length === 0 ? ok(flags.run) : await uploadFiles(api, flags.run, files.value)
     if (!held.ok) return held
     const proposed =

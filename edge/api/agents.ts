@@ -2,6 +2,7 @@
 // same verbs.
 
 import { digestOf } from '../../shared/bytes/json.ts'
+import type { CallOrigin } from '../../shared/evidence/origin.ts'
 import { failure } from '../../shared/failures.ts'
 import { splitId } from '../../shared/ids.ts'
 import type { Result } from '../../shared/result.ts'
@@ -78,6 +79,7 @@ export const agentRoutes: Verbs<RouteNames> = {
         tool: body.tool,
         args: body.args,
         files: body.files ?? [],
+        origin: originOf(body),
         key: key.value,
         create: null,
         waitMs: waitMs(request),
@@ -85,7 +87,8 @@ export const agentRoutes: Verbs<RouteNames> = {
     )
   },
 
-  async proposeCallInNewRun({ env, request, caller, body: { tool, args, run = {} } }) {
+  async proposeCallInNewRun({ env, request, caller, body }) {
+    const { tool, args, run = {} } = body
     const key = idempotencyKey(request)
     if (!key.ok) return key
     const record = runRecord(env, agentOf(caller), run, key.value === null ? null : `call ${key.value}`)
@@ -97,6 +100,7 @@ export const agentRoutes: Verbs<RouteNames> = {
         tool,
         args,
         files: [],
+        origin: originOf(body),
         key: key.value,
         create: record,
         waitMs: waitMs(request),
@@ -242,6 +246,10 @@ export const agentRoutes: Verbs<RouteNames> = {
     return ok({ ...decided.value, digest: null })
   },
 }
+
+/** What the proposal says of itself. The edge adds nothing here. */
+const originOf = ({ reason }: Pick<Incoming<'proposeCall'>['body'], 'reason'>): CallOrigin =>
+  reason === undefined ? {} : { reason }
 
 /** A new run has used nothing, but its session and its agent may have. */
 async function usedBefore(

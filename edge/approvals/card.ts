@@ -1,6 +1,7 @@
 // The card of an approval: what approvers see before they answer, the answers that they may give,
 // and the full text of what the card shortens. Pure; the RunObject takes the answer.
 
+import type { CallOrigin } from '../../shared/evidence/origin.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { inputFilesOf, type Plan } from '../../shared/plan/plan.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
@@ -21,6 +22,8 @@ type CardInput = {
   args: Record<string, unknown>
   plan: Plan | null
   decision: Decision
+  /** As recorded: secrets are masked already. */
+  origin: CallOrigin
   /**
    * The sets of answers that would allow the call, in words that an operator may read; one is
    * enough.
@@ -39,6 +42,7 @@ export function askRecord({
   args,
   plan,
   decision,
+  origin,
   needs,
   standing,
   now,
@@ -68,6 +72,7 @@ export function askRecord({
       ...(standing === null ? {} : { standing }),
       policies: decision.policies,
       reason: decision.reason,
+      ...(origin.reason === undefined ? {} : { agent_says: escapeConfusables(origin.reason) }),
     },
   }
 }

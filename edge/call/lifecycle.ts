@@ -8,6 +8,7 @@
 
 import type { Envelope } from '../../shared/evidence/dsse.ts'
 import type { ShadowDecision } from '../../shared/evidence/journal.ts'
+import type { CallOrigin } from '../../shared/evidence/origin.ts'
 import type { CallState, ToolRef } from '../../shared/evidence/statement.ts'
 import { type Failure, failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -37,7 +38,7 @@ export type ApprovalRecord = Readonly<{
 }>
 
 /**
- * Everything that is fixed when the call is proposed; the digest covers it (L3). An operator who
+ * Everything that is fixed when the call is proposed; the digest covers what runs (L3). An operator who
  * changes the arguments of a waiting call replaces the whole proposal.
  */
 export type Proposal = Readonly<{
@@ -53,6 +54,8 @@ export type Proposal = Readonly<{
   files?: readonly InputFile[]
   pool: string
   createdAt: number
+  /** What is known of the proposal besides the call; secrets are masked. The digest doesn't cover it. */
+  origin?: CallOrigin
   /** The value of the argument that the tool declares as spent. */
   spent?: number
   /** The shared folder of the run may have held a secret. */

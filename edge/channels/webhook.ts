@@ -60,7 +60,12 @@ function payload({ kind, approval, recipient, insteadOf, link, at_ms }: Message)
   const short = (text: string): string => shorten(text, LIMITS.message_chars)
   const shortened: Approval = {
     ...approval,
-    prompt: { ...prompt, command: short(prompt.command), arguments: short(prompt.arguments) },
+    prompt: {
+      ...prompt,
+      command: short(prompt.command),
+      arguments: short(prompt.arguments),
+      ...(prompt.agent_says === undefined ? {} : { agent_says: short(prompt.agent_says) }),
+    },
   }
   const data = {
     approval: link === null ? shortened : { ...shortened, url: link },

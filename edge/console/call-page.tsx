@@ -5,7 +5,7 @@ import type { CallState } from '../../shared/evidence/statement.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Call } from '../../shared/wire/calls.ts'
 import type { LiveState } from '../../shared/wire/output-events.ts'
-import { Prose, Time } from '../pages/approval-page.tsx'
+import { AgentSays, Prose, Time } from '../pages/approval-page.tsx'
 import { escapeConfusables } from '../platform/visible-text.ts'
 import type { OutputUpdate, Stream } from '../run/output-subscribers.ts'
 import { ConsolePage, FormToken } from './frame.tsx'
@@ -48,7 +48,7 @@ type CallPageInput = { session: Session; call: Call; news: OutputUpdate; isRest:
 
 export function callPage({ session, call, news, isRest, mayCancel }: CallPageInput) {
   const { position: reached, pieces } = news
-  const { id, tool, state, ended_at_ms } = call
+  const { id, tool, state, ended_at_ms, origin: { reason } = {} } = call
   const look = state === 'succeeded' ? 'low' : ended_at_ms === undefined ? 'medium' : 'high'
   const position = `${reached.attempt}.${reached.stdout}.${reached.stderr}`
   const isOpen = ended_at_ms === undefined
@@ -96,6 +96,13 @@ export function callPage({ session, call, news, isRest, mayCancel }: CallPageInp
         <CancelForm session={session} id={id} />
       ) : (
         ''
+      )}
+      {reason === undefined ? (
+        ''
+      ) : (
+        <dl>
+          <AgentSays text={escapeConfusables(reason)} />
+        </dl>
       )}
       <Details call={call} />
     </ConsolePage>

@@ -2,7 +2,10 @@
 // run and the directory and changes neither.
 
 import { canonical, digestOf, sha256 } from '../../shared/bytes/json.ts'
+import { toSignableText } from '../../shared/bytes/signable-text.ts'
 import type { ShadowDecision } from '../../shared/evidence/journal.ts'
+import type { CallOrigin } from '../../shared/evidence/origin.ts'
+import { originMember } from '../../shared/evidence/origin.ts'
 import type { DigestInput, ToolRef } from '../../shared/evidence/statement.ts'
 import { callDigest } from '../../shared/evidence/statement.ts'
 import type { Failure } from '../../shared/failures.ts'
@@ -33,6 +36,8 @@ export type ResolvedProposal = {
   tool: string
   args: Record<string, unknown>
   files: readonly InputFile[]
+  /** As received. Neither decides anything nor is covered by the digest. */
+  origin: CallOrigin
 }
 
 /** `ask` may contain standing answers; `permitted` is then policy's decision with them. */
@@ -59,7 +64,7 @@ type UsedBefore = { used: Used | 'uncounted' | null; shadowUsed: Used | 'uncount
 export function prepareProposal(
   directory: LoadedDirectory,
   row: RunRow,
-  { agent, tool: name, args, files }: ResolvedProposal,
+  { agent, tool: name, args, files, origin }: ResolvedProposal,
   { used, shadowUsed, now }: UsedBefore,
 ): PreparedProposal {
   const { record, folder } = row
@@ -104,6 +109,7 @@ export function prepareProposal(
   const beside =
     directory.shadow === null ? null : shadowOf(directory.shadow, situation, shadowUsed, decision)
   const before = used === 'uncounted' || (used?.session ?? null) === null ? (beside?.used ?? used) : used // the fuller one
+  const recorded = recordedOrigin(origin, directory)
   const proposal = proposalOf(row, n, {
     args,
     argsSha256: sha256(argsText),
@@ -112,14 +118,28 @@ export function prepareProposal(
     pool: principal.spec.pool ?? 'default',
     now,
     ...(files.length > 0 ? { files } : {}),
+    ...originMember(recorded),
     ...(amount > 0 ? { spent: amount } : {}),
     ...(folderMetSecret ? { folderMetSecret } : {}),
     ...(before === null || before === 'uncounted' ? {} : { before }),
     ...(beside === null ? {} : { shadow: beside.shadow }),
   })
-  const ask = decision.effect === 'ask' ? approvalFor(directory, row, n, deciding, { plan, decision }) : null
+  const ask =
+    decision.effect === 'ask'
+      ? approvalFor(directory, row, n, deciding, { plan, decision, origin: recorded })
+      : null
   const snapshot = snapshotOf(directory, { agent: principal, tool, run: record })
   return { kind: 'new', proposal, decision, ask, snapshot }
+}
+
+/**
+ * The origin as it is journalled, signed and shown. Secrets in the agent's words are masked before
+ * anything of them is stored (V02), with marks that tell the agent nothing about other secrets.
+ */
+function recordedOrigin({ reason, ...rest }: CallOrigin, { redaction }: LoadedDirectory): CallOrigin {
+  if (reason === undefined) return rest
+  const masked = String(redaction.unmarked.of(reason))
+  return { ...rest, reason: toSignableText(masked, LIMITS.reason_chars) } // a mark may be longer than its secret
 }
 
 /** Checks the size of the arguments, and their fit to the tool's schema. */
@@ -150,7 +170,7 @@ export function approvalFor(
   { record }: RunRow,
   n: number,
   situation: Situation,
-  { plan, decision }: DecidedPlan,
+  { plan, decision, origin }: DecidedPlan & { readonly origin: CallOrigin },
 ): ApprovalRecord {
   const { agent, tool, args, now } = situation
   return askRecord({
@@ -160,6 +180,7 @@ export function approvalFor(
     args,
     plan,
     decision,
+    origin,
     needs: needed(directory, situation),
     standing:
       plan === null || !mayStand(plan)
@@ -186,7 +207,7 @@ const namesOf = (files: readonly FileRef[] = []): string =>
 
 /**
  * Idempotent replay: returns the existing call if the payload matches and the agent may still read
- * it.
+ * it. The origin is not compared: an agent that repeats a call may word its reason anew.
  */
 export function replayProposal(
   directory: LoadedDirectory,
@@ -356,6 +377,7 @@ type ProposalParts = {
   pool: string
   now: number
   files?: readonly InputFile[]
+  origin?: CallOrigin
   spent?: number
   folderMetSecret?: true
   before?: Used

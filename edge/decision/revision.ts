@@ -104,7 +104,10 @@ export function revise(
     ...proposalOf(row, before.n, parts),
     asked: before.asked ?? { digest: before.digest, argsSha256: before.argsSha256 },
   }
-  const { prompt } = approvalFor(directory, row, before.n, situation, decided.value)
+  const { prompt } = approvalFor(directory, row, before.n, situation, {
+    ...decided.value,
+    origin: before.origin ?? {},
+  })
   const snapshot = snapshotOf(directory, { agent, tool, run: record })
   return ok({ proposal, decision, prompt, snapshot, ...changesOf(before.args, args, directory.redaction) })
 }

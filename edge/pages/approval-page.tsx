@@ -8,7 +8,7 @@ import { adviceOf } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { ok } from '../../shared/result.ts'
-import type { Approval, Edit } from '../../shared/wire/approvals.ts'
+import { AGENT_SAYS, type Approval, type Edit } from '../../shared/wire/approvals.ts'
 import type { FullText } from '../approvals/card.ts'
 import { afterwards, OUTCOME } from '../approvals/outcome-words.ts'
 import { secondsOf } from '../approvals/standing.ts'
@@ -284,6 +284,21 @@ function EndedPage({ approval, events = null, files = null, rest = '' }: EndedIn
   )
 }
 
+/**
+ * The agent's reason, after all facts of ours, so that no length of it moves them out of view. A
+ * block of plain text: it has no markup and no links.
+ */
+export function AgentSays({ text }: { text: string | undefined }) {
+  return text === undefined ? null : (
+    <>
+      <dt>{AGENT_SAYS}</dt>
+      <dd>
+        <pre class="says">{text}</pre>
+      </dd>
+    </>
+  )
+}
+
 /** The facts of the call that an approver judges. `files`: the URL prefix of its input files. */
 export function Facts({ approval, files = null }: { approval: Approval; files?: string | null }) {
   const { status, prompt, digest, call, requested_at, expires_at, edits = [] } = approval
@@ -323,6 +338,7 @@ export function Facts({ approval, files = null }: { approval: Approval; files?: 
         ) : (
           ''
         )}
+        <AgentSays text={prompt.agent_says} />
       </dl>
       <details>
         <summary>Details</summary>

@@ -30,6 +30,7 @@ dd{margin:.125rem 0 0;overflow-wrap:anywhere}
 pre,code{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;overflow-wrap:anywhere}
 code{font-size:.875em}
 pre{margin:.25rem 0 .375rem;padding:.625rem .75rem;background:var(--wash);border:1px solid var(--line);border-radius:.5rem;font-size:.8125rem;line-height:1.5;white-space:pre-wrap;tab-size:2}
+pre.says{font-family:inherit;font-size:.9375rem;border-left:.25rem solid var(--warn)}
 pre.command{font-size:.875rem;font-weight:600;border-left:.25rem solid var(--soft)}
 details{margin:1rem 0;border-top:1px solid var(--line);border-bottom:1px solid var(--line)}
 details+details{margin-top:-1rem;border-top:0}

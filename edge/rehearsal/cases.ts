@@ -142,7 +142,12 @@ function outcomeOf(
   const counted = { run, session: countersOf(used.session, run), agent: asked } // session and agent include the run
   const now = Date.parse(at)
   const row = { ...runOf(agent, request.run, run, now), folder: { worker: '', used: true, metSecret } }
-  const prepared = prepareProposal(directory, row, request, { used: counted, shadowUsed: counted, now })
+  const prepared = prepareProposal(
+    directory,
+    row,
+    { ...request, origin: {} },
+    { used: counted, shadowUsed: counted, now },
+  )
   if (prepared.kind !== 'new') return refusedOutcome(prepared.failure)
   const { proposal, ask } = prepared
   let { decision } = prepared

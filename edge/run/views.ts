@@ -1,6 +1,7 @@
 // Views of a stored run and its calls for the wire, the journal and signed statements. Pure.
 
 import { digestOf } from '../../shared/bytes/json.ts'
+import { originMember } from '../../shared/evidence/origin.ts'
 import type { ApprovalFacts, Facts } from '../../shared/evidence/statement.ts'
 import { callId } from '../../shared/ids.ts'
 import type { InputFile } from '../../shared/plan/call-files.ts'
@@ -59,6 +60,7 @@ export function callView(
     ...(proposal.asked === undefined
       ? {}
       : { edited: { arguments: proposal.args, from: proposal.asked.digest } }),
+    ...originMember(proposal.origin),
     created_at_ms: proposal.createdAt,
     ...(status.state === 'running'
       ? {
@@ -133,6 +135,7 @@ export function approvalView(run: RunRecord, { proposal, status }: CallRecord): 
       tool: proposal.tool,
       args: proposal.argsSha256,
       plan: proposal.planSha256,
+      ...originMember(proposal.origin), // one answer is not given to different words
     }),
     call: callId(run.id, proposal.n),
     prompt: approval.prompt,
@@ -155,9 +158,17 @@ export function approvalView(run: RunRecord, { proposal, status }: CallRecord): 
  * ended one.
  */
 export function journalFacts({ proposal, status }: CallRecord, isNew: boolean): Record<string, unknown> {
-  const { tool, digest, argsSha256, shadow } = proposal
+  const { tool, digest, argsSha256, shadow, origin } = proposal
   return {
-    ...(isNew ? { tool: tool.name, version: tool.version, digest, args_sha256: argsSha256 } : {}),
+    ...(isNew
+      ? {
+          tool: tool.name,
+          version: tool.version,
+          digest,
+          args_sha256: argsSha256,
+          ...originMember(origin),
+        }
+      : {}),
     ...(isNew && shadow !== undefined ? { shadow_sha256: digestOf(shadow) } : {}),
     ...(hasEnded(status) && status.attestation !== null
       ? { attestation: status.attestation.id, execution_sha256: status.attestation.execution_sha256 }
@@ -183,6 +194,7 @@ export function factsOf(run: RunRecord, { proposal, status }: CallRecord): Facts
     egress: plan?.egress ?? null,
     decision: { effect, policies, policy_set, snapshot },
     approval: approvalFacts(status.approval),
+    ...originMember(proposal.origin),
   }
 }
 

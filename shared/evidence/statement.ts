@@ -22,6 +22,7 @@ import {
 } from '../plan/plan.ts'
 import type { Envelope, Signer } from './dsse.ts'
 import { seal } from './dsse.ts'
+import { CallOrigin } from './origin.ts'
 
 export const GRANT_TYPE = 'application/vnd.countersign.grant+json'
 export const STATEMENT_TYPE = 'application/vnd.in-toto+json'
@@ -104,6 +105,7 @@ export const Facts = z.strictObject({
     snapshot: Sha256,
   }),
   approval: ApprovalFacts.nullable(),
+  origin: CallOrigin.optional(),
 })
 export type Facts = z.infer<typeof Facts>
 

@@ -36,6 +36,9 @@ const Edit = z.strictObject({
 })
 export type Edit = z.infer<typeof Edit>
 
+/** The label of `agent_says` wherever people read it. */
+export const AGENT_SAYS = 'The agent says (not verified)'
+
 const ApprovalStatus = z.enum(['pending', 'approved', 'denied', 'expired', 'cancelled'])
 const Verdict = z.enum(['approve', 'deny'])
 /**
@@ -78,6 +81,8 @@ export const Approval = z.strictObject({
     standing: z.strictObject({ covers: z.string(), most_s: z.int().min(0) }).optional(),
     policies: z.array(z.string()),
     reason: z.string(),
+    /** The reason that the agent gave, in its own words, which nobody has verified. */
+    agent_says: z.string().optional(),
   }),
   /**
    * The answers that policy permits. The default is chosen by Enter, and applies when nobody

@@ -1,6 +1,7 @@
 // Calls as agents and operators see them: the decision, the state and the result.
 
 import { z } from 'zod'
+import { CallOrigin } from '../evidence/origin.ts'
 import { CallState, Effect } from '../evidence/statement.ts'
 import { ApprovalId, CallId, RunId, Sha256, Time, ToolName } from '../fields.ts'
 import { OutputFiles } from '../plan/call-files.ts'
@@ -71,6 +72,8 @@ export const Call = z.strictObject({
       cgroup: z.boolean().optional(),
     })
     .optional(),
+  /** What the proposal came with. Secrets in the agent's words are masked. */
+  origin: CallOrigin.optional(),
   created_at_ms: Time,
   ended_at_ms: Time.optional(),
 })

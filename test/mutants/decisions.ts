@@ -193,6 +193,42 @@ export const DECISIONS: readonly Held[] = [
         'readableJson(plan.executor.argv)',
         'Secrets in a command line are shown to every approver and channel.',
       ],
+      [
+        'agent_says: escapeConfusables(origin.reason)',
+        'agent_says: origin.reason',
+        'The agent’s reason reads backwards, or has invisible parts.',
+      ],
+    ],
+  },
+  {
+    area: 'redaction',
+    file: 'edge/decision/proposal.ts',
+    tests: ['test/edge/run/reason.test.ts'],
+    titled: 'V02 a secret in a reason',
+    lines: [
+      [
+        'String(redaction.unmarked.of(reason))',
+        'reason',
+        'A secret in the agent’s reason is signed, journalled and shown to everybody who is asked.',
+      ],
+      [
+        'toSignableText(masked, LIMITS.reason_chars)',
+        'masked',
+        'A reason that its masks make longer than the limit has no valid grant, so its call can’t run.',
+      ],
+    ],
+  },
+  {
+    area: 'approvals',
+    file: 'edge/run/views.ts',
+    tests: ['test/edge/run/reason.test.ts'],
+    titled: 'calls with different reasons',
+    lines: [
+      [
+        '...originMember(proposal.origin), // one answer',
+        '// one answer',
+        'A yes to the words that were shown is also given to calls with other words.',
+      ],
     ],
   },
   {

@@ -115,6 +115,7 @@ const ALTERED: ReadonlyMap<string, Alteration> = new Map([
   set(`${F}.decision.policies.*`, 'other'),
   set(`${F}.decision.policy_set`, OTHER),
   set(`${F}.decision.snapshot`, OTHER),
+  set(`${F}.origin.reason`, 'nobody asked for it'),
   set(`${F}.approval.id`, 'apr_01KA5XJ3M0000000000000000A_8'),
   set(`${F}.approval.scope`, 'session'),
   set(`${F}.approval.answers.*.by`, 'other'),
@@ -319,6 +320,7 @@ const FURTHER: readonly (readonly [name: string, to: Changes, at: string])[] = [
     { [`${CONNECTION}.host`]: '', [`${CONNECTION}.port`]: 0, [`${CONNECTION}.folded`]: 3 },
     `${CONNECTION}.folded`,
   ],
+  ['facts without the agent’s reason', { [`${F}.origin`]: GONE }, `${F}.origin`],
   ['facts without the approval', { [`${F}.approval`]: null }, `${F}.approval`],
   [
     'facts with another host listed',

@@ -84,7 +84,7 @@ const described = (call: string, plan: Plan | null): Bundle['call'] => ({
   plan,
 })
 
-function factsOf(call: Bundle['call'], rest: Pick<Facts, 'decision' | 'approval'>): Facts {
+function factsOf(call: Bundle['call'], rest: Pick<Facts, 'decision' | 'approval' | 'origin'>): Facts {
   const { tenant, run, tool, plan } = call
   return {
     tenant,
@@ -147,7 +147,8 @@ export function executedBundle(): Bundle {
     scope: 'once' as const,
     answers: [{ by: 'root', decision: 'approve' as const, channel: 'link', at_ms: NOW }],
   }
-  const facts = factsOf(call, { decision: decision('ask'), approval })
+  const origin = { reason: 'the customer asked for it' }
+  const facts = factsOf(call, { decision: decision('ask'), approval, origin })
   const proven = { cgroups: true, profile_sha256: sha256('profile') }
   const grant: Grant = {
     facts,

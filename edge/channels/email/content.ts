@@ -4,6 +4,7 @@
 
 import { html } from 'hono/html'
 import { LIMITS } from '../../../shared/limits.ts'
+import { AGENT_SAYS } from '../../../shared/wire/approvals.ts'
 import { escapeConfusables, shorten } from '../../platform/visible-text.ts'
 import type { Message, NoticeMessage } from '../medium.ts'
 
@@ -34,6 +35,7 @@ export function mailOf({ id, kind, approval, recipient, insteadOf, link, page, a
     ['If you approve', block(prompt.on_yes)],
     ['Call', call],
     ['Digest of exactly this call', digest],
+    [AGENT_SAYS, block(prompt.agent_says ?? '')],
   ].filter((fact): fact is [string, string] => fact[1] !== '')
   const asks = kind === 'asked'
   const instead = insteadOf == null ? '' : ` You are asked because ${insteadOf} is away.`

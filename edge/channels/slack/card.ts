@@ -3,7 +3,7 @@
 // no mark-up there, makes no mentions or links, and no text can end its block.
 
 import { LIMITS } from '../../../shared/limits.ts'
-import type { Answer, Approval } from '../../../shared/wire/approvals.ts'
+import { AGENT_SAYS, type Answer, type Approval } from '../../../shared/wire/approvals.ts'
 import { afterwards, OUTCOME } from '../../approvals/outcome-words.ts'
 import { escapeConfusables, shorten } from '../../platform/visible-text.ts'
 import type { Message, Notice } from '../medium.ts'
@@ -97,8 +97,13 @@ function facts({ prompt, digest, call, edits = [] }: Approval): Block[] {
       text(call, 'code'),
     ),
     words(text('Digest of exactly this call '), text(digest, 'code')),
+    ...agentSays(prompt),
   ]
 }
+
+/** The agent's reason, after all facts of ours. */
+const agentSays = ({ agent_says }: Approval['prompt']): Block[] =>
+  agent_says === undefined ? [] : [words(text(AGENT_SAYS, 'bold')), code(agent_says)]
 
 // ── The form ──
 
@@ -125,6 +130,7 @@ export function form({ prompt, options }: Approval, state: string): Block {
       words(text(prompt.title, 'bold'), text('\n'), ...prose(prompt.plan)),
       ...(prompt.command === '' ? [] : [code(prompt.command)]),
       code(prompt.arguments),
+      ...agentSays(prompt),
       ...covers,
       ...once,
       {

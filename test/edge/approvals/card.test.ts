@@ -4,6 +4,7 @@ import { expect, test } from 'vitest'
 import { askRecord, fullTexts, isCardShortened } from '../../../edge/approvals/card.ts'
 import { shorten } from '../../../edge/platform/visible-text.ts'
 import { markerFor, Redaction } from '../../../edge/secrets/redaction.ts'
+import type { CallOrigin } from '../../../shared/evidence/origin.ts'
 import { DEFAULT_LIMITS, LIMITS } from '../../../shared/limits.ts'
 import { pathFault } from '../../../shared/plan/call-files.ts'
 import type { ProcessPlan as Plan } from '../../../shared/plan/plan.ts'
@@ -41,7 +42,7 @@ const plan = (change: Partial<Plan> = {}): Plan => ({
 type Needs = Parameters<typeof askRecord>[0]['needs']
 const card = (
   args: Record<string, unknown>,
-  change: { tool?: Partial<Tool>; plan?: Partial<Plan> | null; needs?: Needs } = {},
+  change: { tool?: Partial<Tool>; plan?: Partial<Plan> | null; needs?: Needs; origin?: CallOrigin } = {},
 ) =>
   askRecord({
     id: 'apr_00000000000000000000000000_1',
@@ -50,6 +51,7 @@ const card = (
     args,
     plan: change.plan === null ? null : plan(change.plan),
     decision: decision('ask'),
+    origin: change.origin ?? {},
     needs: change.needs ?? [],
     standing: null,
     now: NOW,
@@ -70,6 +72,15 @@ test('a card shows the agent, the tool, what would run, the reason and the deadl
   expect(prompt.command).toBe('["echo","hi"]')
   expect([requestedAt, expiresAt - requestedAt, answers]).toEqual([NOW, LIMITS.approval_ttl_s * 1000, []])
   expect(card({}, { tool: { approval_ttl_s: 30 } }).expiresAt - NOW).toBe(30_000)
+})
+
+test('G09 a card shows the agent’s reason apart from policy’s, with its invisible characters written out', () => {
+  const { prompt } = card({}, { origin: { reason: 'pay\u202eexe.\u200b\n<b>now</b> `rm`' } })
+  expect(prompt).toMatchObject({
+    reason: 'policy says ask',
+    agent_says: 'pay\\u{202e}exe.\\u{200b}\n<b>now</b> `rm`',
+  })
+  expect(card({}).prompt).not.toHaveProperty('agent_says')
 })
 
 test('a plan in words names isolation, network, folder, secrets and time limit', () => {

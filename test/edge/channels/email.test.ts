@@ -48,6 +48,7 @@ test('a text from an agent can’t add headers, markup or invisible characters t
       'arguments',
       'on_yes',
       'reason',
+      'agent_says',
     ] as const) {
       const mail = mailOf(message({ [member]: text }))
       expect(mail.subject).not.toMatch(/[\p{Cc}\p{Cf}]/u)
@@ -80,6 +81,15 @@ test('each line of an agent’s text in a mail has a bar, so that none can look 
   expect(text.split('\n').filter((line) => line === 'If you approve:')).toHaveLength(1)
   expect(text).toContain('  | If you approve:')
   expect(text.indexOf(LINK)).toBeLessThan(text.indexOf('  | '))
+})
+
+test('a mail shows the agent’s reason as its own words, after everything of ours', () => {
+  const { text, html } = mailOf(message({ agent_says: 'the customer asked\nfor it' }))
+  expect(text).toMatch(
+    /Digest of exactly this call:\n.*\n\nThe agent says \(not verified\):\n {2}\| the customer asked\n {2}\| for it\n$/,
+  )
+  expect(html).toMatch(/>The agent says \(not verified\)<\/p><pre [^>]*>the customer asked\nfor it<\/pre>/)
+  for (const part of Object.values(mailOf(message()))) expect(String(part)).not.toContain('The agent says')
 })
 
 test('a mail shortens long texts and says so', () => {

@@ -121,6 +121,7 @@ const approvalWith = (value: string, change: Partial<Approval['prompt']> = {}): 
     arguments: readableJson({ value }),
     plan: `runs \`${value}\``,
     reason: value,
+    agent_says: value,
     ...change,
   },
 })
@@ -180,6 +181,22 @@ test('G09 a text of an agent stays literal in its Slack block: no mark-up, menti
     'rich_text_preformatted',
   )
   expect(escaped('<!channel> & <@U1>')).toBe('&lt;!channel&gt; &amp; &lt;@U1&gt;')
+})
+
+test('Slack shows the agent’s reason as its own words in a block of literal text, in questions, outcomes and the form', () => {
+  const approval = approvalWith('x', { agent_says: '*bold* <!channel>' })
+  const ended: Approval = { ...approval, status: 'approved' }
+  const shown = [askedCard(about(approval)), readersCard(about(approval)), endedCard(ended)]
+  const modal = (form(approval, 'x') as Block)['blocks'] as Block[]
+  for (const blocks of [...shown.map((card) => card.blocks), modal]) {
+    const label = blocks.findIndex((block) => JSON.stringify(block).includes('The agent says (not verified)'))
+    expect(blocks[label + 1]).toEqual({
+      type: 'rich_text',
+      elements: [{ type: 'rich_text_preformatted', elements: [{ type: 'text', text: '*bold* <!channel>' }] }],
+    })
+  }
+  const { agent_says: _, ...silent } = approval.prompt
+  expect(JSON.stringify(askedCard(about({ ...approval, prompt: silent })))).not.toContain('The agent says')
 })
 
 test('a text that is too long for Slack says how much is missing and the digest of the whole', () => {

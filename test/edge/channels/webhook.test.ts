@@ -190,7 +190,7 @@ test('N14 without the refusal of loopback, which a setting for tests turns off: 
 test('a webhook message shortens long texts and has a link only for a recipient', async () => {
   const approval = {
     ...testApproval(0),
-    prompt: { ...testApproval(0).prompt, arguments: 'x'.repeat(60_000) },
+    prompt: { ...testApproval(0).prompt, arguments: 'x'.repeat(60_000), agent_says: '<b>please</b>' },
   }
   const bodies: string[] = []
   const post: Post = async ({ body }) => {
@@ -205,7 +205,10 @@ test('a webhook message shortens long texts and has a link only for a recipient'
   expect(JSON.parse(bodies[0] ?? '')).toMatchObject({
     type: 'approval.requested',
     timestamp: '1970-01-01T00:00:00.000Z',
-    data: { recipient: 'ada', approval: { url: 'https://edge/approve/x' } },
+    data: {
+      recipient: 'ada',
+      approval: { url: 'https://edge/approve/x', prompt: { agent_says: '<b>please</b>' } },
+    },
   })
   expect(bodies[1]).not.toContain('/approve/')
 })

@@ -46,7 +46,7 @@ const ARGS = { words: [long('W', 5_000), '</p><b>'], [long('k', 5_000)]: long('v
 const browser = await browserForTests()
 const at = (path: string): string => new URL(path, fixtures.url).href
 const propose = async (args: Record<string, unknown> = ARGS): Promise<Call> =>
-  unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args, run: runSpec() } }))
+  unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args, run: runSpec(), reason: REASON } }))
 
 async function answered(body: { decision: 'approve' | 'deny'; scope?: 'session' }): Promise<Call> {
   const call = await propose({ ...ARGS, n: fixtures.name() })

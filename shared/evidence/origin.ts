@@ -1,0 +1,24 @@
+// What is known about a proposal besides the call itself. It is journalled and signed, and shown to
+// approvers. The call's digest doesn't cover it and policies don't read it: it changes nothing about
+// what runs (docs/decisions/0061).
+
+import { z } from 'zod'
+import { LIMITS } from '../limits.ts'
+
+export const CallOrigin = z.strictObject({
+  /**
+   * What the agent says it is doing and why: its own words, which nobody has verified. Recorded with
+   * secrets masked.
+   */
+  reason: z.string().min(1).max(LIMITS.reason_chars).optional(),
+})
+export type CallOrigin = z.infer<typeof CallOrigin>
+
+/**
+ * The origin as a member of a record, a journal entry or a statement. Absent if nothing is known, so
+ * that those of calls without an origin keep their bytes.
+ */
+export function originMember(origin: CallOrigin | undefined): { origin?: CallOrigin } {
+  const known = Object.entries(origin ?? {}).filter(([, value]) => value !== undefined)
+  return known.length === 0 ? {} : { origin: Object.fromEntries(known) as CallOrigin } // its own members
+}
