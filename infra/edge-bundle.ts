@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto'
 import { copyFileSync, mkdirSync, readFileSync } from 'node:fs'
 import { createRequire, isBuiltin } from 'node:module'
-import { basename, join } from 'node:path'
+import { basename, join, relative } from 'node:path'
 import { type BuildFailure, build, type Plugin } from 'esbuild'
 import { err, ok, type Result } from '../shared/result.ts'
 import { type Refusal, ROOT } from './state.ts'
@@ -61,7 +61,7 @@ const modulesBeside = (outdir: string, beside: Set<string>): Plugin => ({
         if (errors.length > 0) return { errors }
         const name = `./${createHash('sha1').update(readFileSync(file)).digest('hex')}-${basename(path)}`
         copyFileSync(file, join(outdir, name))
-        beside.add(file.slice(ROOT.length + 1))
+        beside.add(relative(ROOT, file))
         return { path: name, external: true }
       },
     )
