@@ -54,26 +54,26 @@ export type ExplanationReader = Reader['kind'] | 'nobody'
 export function decide(
   directory: LoadedDirectory,
   situation: Situation,
-  told: ExplanationReader = 'agent',
+  reader: ExplanationReader = 'agent',
 ): Result<DecidedPlan> {
-  const decided = decideByPolicy(directory, situation, told)
+  const decided = decideByPolicy(directory, situation, reader)
   if (!decided.ok || decided.value.decision.effect === 'deny') return decided
   const withheld = directory.vault.withholds(situation.tool.tool)
   if (withheld !== undefined)
-    return denied(directory, situation, { code: 'denied', by: 'vault.secrets', reason: withheld }, told)
+    return denied(directory, situation, { code: 'denied', by: 'vault.secrets', reason: withheld }, reader)
   const disabled = notEnabled(directory, situation.tool.tool)
   if (disabled === undefined) return decided
-  return denied(directory, situation, { code: 'denied', by: 'skill.state', reason: disabled }, told)
+  return denied(directory, situation, { code: 'denied', by: 'skill.state', reason: disabled }, reader)
 }
 
 function decideByPolicy(
   directory: LoadedDirectory,
   situation: Situation,
-  told: ExplanationReader,
+  reader: ExplanationReader,
 ): Result<DecidedPlan> {
   const { tool, args, files, run } = situation
   const plans = plansFor(tool.tool, args, run.budget, files)
-  if (!plans.ok) return refusedByTool(directory, situation, plans.error, told)
+  if (!plans.ok) return refusedByTool(directory, situation, plans.error, reader)
   const seen = tool.types.convert(args)
   if (!seen.ok) return seen
   const matter = matterOf(directory, situation)
@@ -92,7 +92,7 @@ function decideByPolicy(
       const grounds = { matter, context: present, verdict: real, refused: others }
       return {
         plan: effect === 'deny' && !isTold ? null : plan,
-        decision: explained(directory, situation, decision, grounds, told),
+        decision: explained(directory, situation, decision, grounds, reader),
       }
     }
     if (real.allowed) return ok(decided('allow', real))
@@ -136,9 +136,9 @@ function explained(
   situation: Situation,
   decision: Decision,
   grounds: Grounds | null,
-  told: ExplanationReader,
+  reader: ExplanationReader,
 ): Decision {
-  if (told === 'nobody' || (decision.effect === 'allow' && told === 'agent')) return decision
+  if (reader === 'nobody' || (decision.effect === 'allow' && reader === 'agent')) return decision
   const { agent, tool, args } = situation
   const subject = { args, fits: (changed: Record<string, unknown>) => tool.check(changed).ok }
   const reach = () =>
@@ -149,7 +149,7 @@ function explained(
     )
   return {
     ...decision,
-    explanation: explain(decision, grounds, subject, readerOf(directory, told, agent, tool, reach)),
+    explanation: explain(decision, grounds, subject, readerOf(directory, reader, agent, tool, reach)),
   }
 }
 
@@ -164,7 +164,7 @@ export function decideAgain(
   directory: LoadedDirectory,
   situation: Situation,
   plan: Plan,
-  told: ExplanationReader = 'agent',
+  reader: ExplanationReader = 'agent',
 ): Decision {
   const seen = situation.tool.types.convert(situation.args)
   if (!seen.ok)
@@ -185,7 +185,7 @@ export function decideAgain(
       situation,
       decision,
       { matter, context: present, verdict: real, refused: [] },
-      told,
+      reader,
     )
   }
   if (real.allowed) return decided('allow', real)
@@ -431,8 +431,8 @@ function reasonOf(directory: LoadedDirectory, effect: Decision['effect'], verdic
 }
 
 /**
- * What the tool's contract forbids is an ordinary denial, attested, journalled and counted, named
- * by its cause.
+ * A call that the tool's contract forbids is an ordinary denial: attested, journalled, counted, and
+ * named by its cause.
  */
 const BY_CONTRACT = [
   { code: 'egress_denied', by: 'tool.egress' },
@@ -445,12 +445,12 @@ function refusedByTool(
   directory: LoadedDirectory,
   situation: Situation,
   error: Failure,
-  told: ExplanationReader,
+  reader: ExplanationReader,
 ): Result<DecidedPlan> {
   const forbidden = BY_CONTRACT.find(({ code }) => code === error.code)
   return forbidden === undefined
     ? err(error)
-    : denied(directory, situation, { ...forbidden, reason: error.detail }, told)
+    : denied(directory, situation, { ...forbidden, reason: error.detail }, reader)
 }
 
 type Denial = { code: (typeof BY_CONTRACT)[number]['code']; by: string; reason: string }
@@ -459,7 +459,7 @@ function denied(
   directory: LoadedDirectory,
   situation: Situation,
   { code, by, reason }: Denial,
-  told: ExplanationReader,
+  reader: ExplanationReader,
 ): Result<DecidedPlan> {
   const snapshot = snapshotOf(directory, situation).digest
   const decision = {
@@ -470,5 +470,5 @@ function denied(
     policy_set: directory.policies.digest,
     snapshot,
   }
-  return ok({ plan: null, decision: explained(directory, situation, decision, null, told) })
+  return ok({ plan: null, decision: explained(directory, situation, decision, null, reader) })
 }

@@ -297,7 +297,7 @@ export function judgeAgain(
   { record, folder }: RunRow,
   { proposal, status }: CallRecord,
   { answers, used, now }: JudgementInput,
-  told: ExplanationReader = 'agent',
+  reader: ExplanationReader = 'agent',
 ): Judgement {
   const agent = agentOf(directory, record)
   const tool = directory.tools.get(proposal.tool.name)
@@ -321,7 +321,7 @@ export function judgeAgain(
     directory,
     { ...situationOf(record, folder, proposal), agent, tool, answers, used: known, now },
     proposal.plan,
-    told,
+    reader,
   )
   const withheld =
     decision.effect === 'deny'
@@ -345,7 +345,7 @@ export function dryRunAgain(
   { record, folder }: RunRow,
   { proposal }: CallRecord,
   knowing: JudgementInput,
-  told: ExplanationReader,
+  reader: ExplanationReader,
 ): Result<DryRun> {
   const agent = agentOf(directory, record)
   const tool = directory.tools.get(proposal.tool.name)
@@ -357,7 +357,7 @@ export function dryRunAgain(
   const decided = decide(
     directory,
     { ...situationOf(record, folder, proposal), agent, tool, answers, used, now },
-    told,
+    reader,
   )
   return decided.ok ? ok({ ...decided.value, digest: proposal.digest }) : decided
 }

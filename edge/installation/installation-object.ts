@@ -71,7 +71,7 @@ export class InstallationObject extends DurableObject<Env> {
         state: 'active',
         quota: DEFAULT_QUOTA,
         ...times,
-        told: true,
+        accepted: true,
         operator: 'root',
         keyHash: '',
       })
@@ -129,7 +129,7 @@ export class InstallationObject extends DurableObject<Env> {
         state: 'active',
         quota: withChange(DEFAULT_QUOTA, quota),
         ...times,
-        told: false,
+        accepted: false,
         erased: false,
         operator,
         keyHash: hash,
@@ -189,7 +189,7 @@ export class InstallationObject extends DurableObject<Env> {
       const row = this.#row(name)
       const change = row === undefined ? err(NO_TENANT) : changed(row)
       if (row === undefined || !change.ok) return change.ok ? err(NO_TENANT) : change
-      const stamp = { changedAt: Date.now(), revision: row.revision + 1, told: false }
+      const stamp = { changedAt: Date.now(), revision: row.revision + 1, accepted: false }
       this.#db
         .update(tenants)
         .set({ ...change.value, ...stamp })
@@ -200,8 +200,8 @@ export class InstallationObject extends DurableObject<Env> {
     })
     if (!done.ok) return done
     if (this.#known(name).state === 'deleted') forgetTenant(name)
-    const told = await this.#notifyTenant(name)
-    return told.ok ? ok(shown(this.#known(name))) : told
+    const sent = await this.#notifyTenant(name)
+    return sent.ok ? ok(shown(this.#known(name))) : sent
   }
 
   /**
@@ -216,7 +216,7 @@ export class InstallationObject extends DurableObject<Env> {
       return err(UNREACHABLE) // the alarm sends it again
     }
     if (this.#known(name).revision === revision)
-      this.#db.update(tenants).set({ told: true }).where(eq(tenants.name, name)).run()
+      this.#db.update(tenants).set({ accepted: true }).where(eq(tenants.name, name)).run()
     return ok(true)
   }
 
@@ -247,14 +247,19 @@ export class InstallationObject extends DurableObject<Env> {
   }
 
   override async alarm(): Promise<void> {
-    const pending = this.#db.select().from(tenants).where(eq(tenants.told, false)).limit(LIMITS.page).all()
+    const pending = this.#db
+      .select()
+      .from(tenants)
+      .where(eq(tenants.accepted, false))
+      .limit(LIMITS.page)
+      .all()
     for (const { name } of pending) await this.#notifyTenant(name)
     await this.#erase()
     const logged = await this.#sendToLog().catch(() => false)
     const left = this.#db
       .select()
       .from(tenants)
-      .where(or(eq(tenants.told, false), UNERASED))
+      .where(or(eq(tenants.accepted, false), UNERASED))
       .limit(1)
       .get()
     if (!logged || left !== undefined) void this.ctx.storage.setAlarm(Date.now() + RETRY_MS)
@@ -262,9 +267,14 @@ export class InstallationObject extends DurableObject<Env> {
 
   /** Erases deleted tenants in rounds, until nothing of them is left. */
   async #erase(): Promise<void> {
-    for (const { name, told } of this.#db.select().from(tenants).where(UNERASED).limit(LIMITS.page).all()) {
+    for (const { name, accepted } of this.#db
+      .select()
+      .from(tenants)
+      .where(UNERASED)
+      .limit(LIMITS.page)
+      .all()) {
       const done =
-        told &&
+        accepted &&
         (await tenancy(this.env, name)
           .erase()
           .catch(() => false))

@@ -18,15 +18,15 @@ export const tenants = sqliteTable(
     changedAt: integer('changed_at').notNull(),
     /** Counts the changes of this row, so that a late message never undoes a newer one. */
     revision: integer().notNull(),
-    /** The revision that the tenant's own object has accepted. */
-    told: integer({ mode: 'boolean' }).notNull(),
+    /** Whether the tenant's own object has accepted the present revision. */
+    accepted: integer({ mode: 'boolean' }).notNull(),
     /** Of a deleted tenant: its data has been removed. */
     erased: integer({ mode: 'boolean' }).notNull().default(false),
     /** Its first operator and the hash of that operator's key. */
     operator: text().notNull(),
     keyHash: text('key_hash').notNull(),
   },
-  (table) => [index('tenants_told').on(table.told)],
+  (table) => [index('tenants_accepted').on(table.accepted)],
 )
 
 /** Hash-chained; each entry is a leaf of the installation's log. */
