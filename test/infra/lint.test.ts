@@ -1,5 +1,6 @@
-// What biome checks for us, beside its own rules, bites: biome.json and the plugins in infra/check are applied to a small made-up tree. It
-// holds one file for each unlawful line, and their lawful neighbours.
+// Tests our own lint rules: biome.json and the plugins in infra/check are applied to a small
+// made-up tree. It has one file for each forbidden line, and files with similar lines that are
+// allowed.
 
 import { spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -13,7 +14,7 @@ beforeAll(() => {
   root = mkdtempSync(join(tmpdir(), 'lint-'))
   symlinkSync(join(ROOT, 'node_modules'), join(root, 'node_modules'))
   for (const file of ['biome.json', 'package.json']) cpSync(join(ROOT, file), join(root, file))
-  for (const file of ['product', 'signatures', 'tests'])
+  for (const file of ['product', 'signatures', 'tests', 'transactions'])
     cpSync(join(ROOT, `infra/check/${file}.grit`), join(root, `infra/check/${file}.grit`))
 })
 afterAll(() => rmSync(root, { recursive: true }))
@@ -43,11 +44,11 @@ function reported(rules: readonly string[], files: Files): string[] {
   return [...new Set(hits.map(({ location }) => location.path))].sort()
 }
 
-/** Each line in a file of its own in this folder. */
+/** Writes each line into a separate file in this folder. */
 const filesIn = (folder: string, lines: readonly string[], extension = '.ts'): Files =>
   Object.fromEntries(lines.map((line, n) => [`${folder}/case-${n}${extension}`, `${line}\n`]))
 
-test('T02 signature functions are taken in one file only', () => {
+test('T02 only one file may import signature functions', () => {
   const lines = [
     `import { createHash, verify } from 'node:crypto'\nvoid [createHash, verify]`,
     `import { verify as holds } from 'node:crypto'\nvoid holds`,
@@ -79,7 +80,22 @@ test('T02 signature functions are taken in one file only', () => {
   expect(reported(rules, webhook)).toEqual(Object.keys(webhook))
 })
 
-test('the environment is read in the configuration of each side only', () => {
+test('L5 only the context of a run may open or extend a RunTransaction', () => {
+  const lines = [
+    'export const tx = new RunTransaction(store, signer, row)',
+    'export class Mine extends RunTransaction {}',
+  ]
+  const lawful = {
+    'edge/run/context.ts': lines.join('\n'),
+    'edge/run/commands/answer.ts': 'export const apply = (tx: RunTransaction) => tx.apply()\n',
+  }
+  for (const folder of ['edge/run/commands', 'test/edge/run']) {
+    const unlawful = filesIn(folder, lines)
+    expect(reported(PLUGINS, { ...unlawful, ...lawful })).toEqual(Object.keys(unlawful).sort())
+  }
+})
+
+test('only the configuration file of each side may read the environment', () => {
   const lines = [
     'export const a = process.env.HOME',
     `export const a = process['env']`,
@@ -116,7 +132,7 @@ test('an import that the import rules can’t see is refused in the product', ()
   expect(reported(PLUGINS, { ...unlawful, ...lawful })).toEqual(Object.keys(unlawful).sort())
 })
 
-test('every test runs: none is narrowed, skipped or planned', () => {
+test('`.only`, `.skip` and `.todo` are refused in tests', () => {
   const lines = [
     `test.only('a', () => {})`,
     `it.skip('a', run)`,
@@ -141,7 +157,7 @@ test('every test runs: none is narrowed, skipped or planned', () => {
   expect(reported(PLUGINS, { ...unlawful, ...lawful })).toEqual(Object.keys(unlawful).sort())
 })
 
-test('files that import each other at run time are refused; types and diamonds are no cycle', () => {
+test('files that import each other at run time are refused; imports of types and diamonds are accepted', () => {
   const rule = ['noImportCycles']
   const a = "import { b } from './b.ts'\nexport const a = () => b\n"
   const two = { 'edge/a.ts': a, 'edge/b.ts': "import { a } from './a.ts'\nexport const b = () => a\n" }
