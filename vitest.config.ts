@@ -1,5 +1,6 @@
-// How the tests run; infra/testing/projects.ts sorts the files into these projects. The groups follow one another: the unit tests, then all
-// that starts processes, then what needs the machine to itself. Files that are not code load as wrangler's rules say.
+// How the tests run. infra/testing/projects.ts sorts the files into these projects. The groups run
+// one after another: unit tests, tests that start processes, tests that need the machine for
+// themselves. Files that are not code are loaded by the rules of wrangler.toml.
 
 import { defineConfig } from 'vitest/config'
 import { Slowest } from './infra/testing/order.ts'
@@ -23,7 +24,7 @@ const common = {
 } as const
 const processes = { ...common, maxWorkers: PROCESS_WORKERS, sequence: { groupOrder: 1 } } as const
 
-/** wrangler.toml's rules: `.wasm` is a compiled module, Cedar is text. */
+/** The rules of wrangler.toml: `.wasm` is a compiled module, Cedar is text. */
 const asBundled = {
   name: 'as-bundled',
   enforce: 'pre',
@@ -33,11 +34,12 @@ const asBundled = {
     return /\.cedar(?:schema)?$/.test(id) ? `${read}export default bytes.toString()` : undefined
   },
 } as const
-/** `npm test` reads vitest's own report too. */
+/** `npm test` also reads vitest's JSON report. */
 const report = process.env['COUNTERSIGN_TEST_REPORT']
 
 /**
- * `npm run t -- FILE --watch`: what runs in a process of its own is in no module graph of vitest's, so a change of it runs the named files.
+ * For `npm run t -- FILE --watch`: code that runs in a separate process is not in vitest's module
+ * graph, so a change of it runs the named files again.
  */
 const words = process.argv.slice(2).filter((word) => !/^-|^(?:run|watch)$/.test(word))
 const SERVED = /\/(?:edge|worker|cli|shared|policies|migrations)\//

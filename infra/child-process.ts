@@ -99,7 +99,7 @@ export class Child {
     try {
       process.kill(signal === 'SIGKILL' ? -pid : pid, signal)
     } catch {
-      // The process has ended in the meantime.
+      // The process has already ended.
     }
   }
 

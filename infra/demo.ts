@@ -294,8 +294,8 @@ const end = (code: number): Promise<never> => {
   })
   return ending
 }
-// Terminal, npm and wrappers may each forward the same Ctrl-C; the first ends the demo, the others
-// do nothing.
+// Terminal, npm and wrappers may each forward the same Ctrl-C: the first signal ends the demo,
+// later ones are ignored.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => void end(130))
 
 try {

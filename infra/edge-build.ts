@@ -1,5 +1,6 @@
-// Owns the built edge and the transpiler beside it. Each is kept in a folder beside node_modules that is named by the digest of its own
-// inputs, so that a change of one leaves the other as it is. Never deploys anything, and holds nothing secret.
+// Owns the built edge and the transpiler beside it. Each has a folder in node_modules/.cache, named
+// by the digest of its inputs, so that a change of one does not rebuild the other. Never deploys
+// anything, and holds nothing secret.
 
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -23,15 +24,15 @@ import { type Refusal, ROOT, takeLock } from './state.ts'
 const CACHE = join(ROOT, 'node_modules/.cache/countersign')
 const KEPT = 3
 const BUILT_WITHIN_MS = 60_000
-/** Decide how any of the two is made; the lock file stands for all packages. */
+/** Inputs of both builds. The lock file stands for all packages. */
 const TOOLS = ['package-lock.json', relative(ROOT, import.meta.filename)]
 const TRANSPILER_CONFIG = 'wrangler.transpiler.toml'
 
 type Part = {
   readonly name: string
-  /** Files that decide how it is made. */
+  /** Files that determine how it is built. */
   readonly tools: readonly string[]
-  /** Makes `main.js` in the folder, and returns the files that went into it, by their path from the root. */
+  /** Builds `main.js` in the folder and returns its source files, by their path from the root. */
   readonly make: (outdir: string) => Promise<Result<readonly string[], Refusal>>
 }
 
@@ -46,7 +47,7 @@ const TRANSPILER: Part = {
   make: bundleTranspiler,
 }
 
-/** The folders of both. */
+/** The folders of edge and transpiler. */
 export type EdgeBuild = { readonly edge: string; readonly transpiler: string }
 
 export async function buildEdge(say: (text: string) => void): Promise<Result<EdgeBuild, Refusal>> {
@@ -56,7 +57,7 @@ export async function buildEdge(say: (text: string) => void): Promise<Result<Edg
   return edge.ok ? ok({ edge: edge.value, transpiler: transpiler.value }) : edge
 }
 
-/** The folder of the part as its inputs are now. One process builds it, the others wait for that. */
+/** Returns the folder of a part for its present inputs. One process builds it, others wait. */
 async function built(part: Part, say: (text: string) => void): Promise<Result<string, Refusal>> {
   mkdirSync(CACHE, { recursive: true })
   for (const until = Date.now() + BUILT_WITHIN_MS; ; await sleep(20)) {
@@ -67,7 +68,7 @@ async function built(part: Part, say: (text: string) => void): Promise<Result<st
     if (lock.error === undefined) return err(`\`${CACHE}\` can't be written; let this user write there`)
     if (Date.now() > until)
       return err(
-        `the ${part.name} is not built within ${BUILT_WITHIN_MS / 1_000} s; end process ${lock.error}, which builds it`,
+        `process ${lock.error} did not finish building the ${part.name} within ${BUILT_WITHIN_MS / 1_000} s; end that process and try again`,
       )
   }
 }
@@ -87,15 +88,16 @@ async function build(part: Part, say: (text: string) => void, tries = 3): Promis
   writeFileSync(`${draft}.inputs`, JSON.stringify(inputs))
   renameSync(`${draft}.inputs`, listOf(part))
   const dir = folderFor(part, inputs)
-  // A file that was saved in the meantime may be in the bundle as it was before; one may be gone.
+  // A file that was saved during the build may be in the bundle in its old form, and one may have
+  // been deleted.
   if (dir === undefined || inputs.some((path) => changedAt(join(ROOT, path)) >= begun)) {
     rmSync(draft, { recursive: true, force: true })
     if (tries > 1) return build(part, say, tries - 1)
     const gone = [...part.tools, ...inputs].find((path) => !existsSync(join(ROOT, path)))
     return err(
       gone === undefined
-        ? `the ${part.name} changes while it is built; start again`
-        : `the ${part.name} is built from \`${gone}\`, which is missing`,
+        ? `sources of the ${part.name} were changed during the build; try again`
+        : `\`${gone}\` is missing, and the ${part.name} is built from it`,
     )
   }
   if (existsSync(dir)) rmSync(draft, { recursive: true, force: true })
@@ -107,13 +109,15 @@ async function build(part: Part, say: (text: string) => void, tries = 3): Promis
 const listOf = ({ name }: Part): string => join(CACHE, `${name}.inputs.json`)
 const changedAt = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0
 
-/** The inputs of the last build. A new input shows as a change of a file that imports it. */
+/**
+ * The inputs of the last build. A new input always comes with a change of a file that imports it.
+ */
 function inputsOf(part: Part): readonly string[] {
   const list = listOf(part)
   return existsSync(list) ? (JSON.parse(readFileSync(list, 'utf8')) as string[]) : [] // written above
 }
 
-/** Undefined where nothing is known of its inputs, or one of them is gone. */
+/** Returns undefined if its inputs are unknown or one of them was deleted. */
 function folderFor({ name, tools }: Part, inputs: readonly string[]): string | undefined {
   const files = [...tools, ...inputs]
   if (inputs.length === 0 || !files.every((file) => existsSync(join(ROOT, file)))) return undefined
@@ -134,7 +138,10 @@ async function bundleTranspiler(outdir: string): Promise<Result<readonly string[
   return ok(Object.keys(inputs).filter((path) => existsSync(join(ROOT, path))))
 }
 
-/** Bundles the edge, or the worker that the arguments `what` select; returns wrangler's output. */
+/**
+ * Bundles the Worker that the arguments `what` select, by default the edge; returns wrangler's
+ * output.
+ */
 export function bundle(what: readonly string[], outdir: string): Result<string, Refusal> {
   const wrangler = join(ROOT, 'node_modules/.bin/wrangler')
   const built = spawnSync(wrangler, ['deploy', '--dry-run', '--outdir', outdir, ...what], {
@@ -158,7 +165,7 @@ export function bundle(what: readonly string[], outdir: string): Result<string, 
   )
 }
 
-/** Removes the folders of other digests, all but the newest few. A running stack serves a copy of its own. */
+/** Removes all folders but the newest few. A running stack serves its own copy. */
 function prune({ name }: Part, current: string): void {
   const old = readdirSync(CACHE)
     .filter((entry) => entry.startsWith(`${name}-`) && /-[0-9a-f]{32}$/.test(entry))

@@ -1,5 +1,6 @@
-// Bundles the edge with esbuild, as wrangler would: the self-hosted stack serves this, and `wrangler deploy` uploads its own. Wrangler takes
-// two to four times as long, most of it to start. test/infra/edge-bundle.test.ts compares the two bundles byte by byte.
+// Bundles the edge with esbuild, as wrangler would: the self-hosted stack serves this, and
+// `wrangler deploy` uploads its own. Wrangler takes two to four times as long, mostly for its own
+// start. test/infra/edge-bundle.test.ts compares the two bundles byte by byte.
 
 import { createHash } from 'node:crypto'
 import { copyFileSync, mkdirSync, readFileSync } from 'node:fs'
@@ -70,7 +71,10 @@ const modulesBeside = (outdir: string, beside: Set<string>): Plugin => ({
 
 const BUILT_IN = 'node-built-in-modules'
 
-/** What workerd brings: `cloudflare:` and Node's modules. Packages in CommonJS `require` the latter, which an ES module can only import. */
+/**
+ * Modules that workerd provides: `cloudflare:` and Node's. CommonJS packages `require` the latter,
+ * which an ES module can only import.
+ */
 const runtimeModules: Plugin = {
   name: 'runtime-modules',
   setup({ onResolve, onLoad }) {
@@ -83,7 +87,7 @@ const runtimeModules: Plugin = {
       contents: `import libDefault from '${path}';\nmodule.exports = libDefault;`,
       loader: 'js',
     }))
-    // Its file for Node; the conditions above would give the one for browsers.
+    // The package's file for Node; the conditions above would select the one for browsers.
     onResolve({ filter: /^debug$/ }, () => ({ path: createRequire(import.meta.url).resolve('debug') }))
   },
 }

@@ -9,7 +9,7 @@ if (name === undefined || !/^[a-z][a-z0-9_]*$/.test(name)) {
   process.exit(2)
 }
 
-/** Object class → the room whose tables it keeps. */
+/** Maps each object class to the room with its tables. */
 const ROOMS = {
   tenant: 'tenant',
   run: 'run',

@@ -12,7 +12,7 @@ export const WORKER_USER = 'countersign'
 const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 type Need = { readonly package: string; readonly oneOf: readonly string[] }
 
-/** A package, and files of which one proves that it, or an equivalent, is installed. */
+/** A package, and files any of which shows that it, or an equivalent, is installed. */
 const STACK: readonly Need[] = [
   { package: 'bubblewrap', oneOf: ['bwrap'] },
   { package: 'redis-tools', oneOf: ['redis-server', 'redis-check-rdb'] }, // see redisProgram

@@ -1,6 +1,6 @@
 // Owns the contents of a first start: the seed tools, the agent `dev` and the worker's enrolment.
-// It uses the HTTP API with the root operator's key and writes into no store directly. What it has
-// seeded belongs to the operator and is not touched again.
+// It uses the HTTP API with the root operator's key and writes into no store directly. The seeded
+// objects then belong to the operator, and later starts don't change them.
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'

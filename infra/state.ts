@@ -208,11 +208,12 @@ function startTime(pid: number): string | undefined {
 export function takeLock(path: string): Result<() => void, string | undefined> {
   const draft = `${path}.${randomBytes(6).toString('hex')}`
   try {
-    // Written elsewhere and linked here, so that nobody reads a lock without its holder.
+    // Written to a temporary file and linked into place, so that nobody reads a lock without its
+    // holder.
     writeFileSync(draft, `${process.pid} ${startTime(process.pid)}`, { mode: 0o600, flag: 'wx' })
     while (!linked(draft, path)) {
       const text = textOf(path)
-      if (text === undefined) continue // it was released just now
+      if (text === undefined) continue // the lock was released in the meantime
       const [pid = '', since] = text.split(' ')
       if (since !== undefined && startTime(Number(pid)) === since) return err(pid)
       rmSync(path, { force: true })
@@ -225,23 +226,23 @@ export function takeLock(path: string): Result<() => void, string | undefined> {
   }
 }
 
-/** False where there is such a file already. */
+/** Returns false if the file already exists. */
 function linked(from: string, to: string): boolean {
   try {
     linkSync(from, to)
     return true
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false // what else a link fails by goes on
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false // any other error is rethrown
     throw error
   }
 }
 
-/** Undefined where there is no such file. */
+/** Returns undefined if the file does not exist. */
 function textOf(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8')
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined // what else a read fails by goes on
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined // any other error is rethrown
     throw error
   }
 }

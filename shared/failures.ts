@@ -192,10 +192,7 @@ export const FAILURES = {
     'correct the tool or its `output_schema`; `error.detail` says where they differ, and the output is unchanged',
   ),
   skill_error: caller(200, 'read `error.detail`: the skill refused the arguments or failed'),
-  skill_disabled: policy(
-    200,
-    'ask an operator whether the skill is to be enabled again, then propose the call anew',
-  ),
+  skill_disabled: policy(200, 'ask an operator to enable the skill again, then propose the call again'),
   capability_denied: caller(
     200,
     'declare the capability in the manifest and publish again; the call was not granted it',

@@ -44,7 +44,7 @@ export async function doctor(path: string, json: boolean): Promise<boolean> {
     'configuration',
     config.ok,
     config.ok ? `\`${path}\`` : config.error,
-    'fix it; --help shows what it holds',
+    'correct the configuration file; --help lists its fields',
   )
   const tiers = root.ok && config.ok ? await checkSandbox(config.value, report, note) : []
   if (!root.ok) report('tiers', false, 'not tried as root', 'run doctor as the user that runs the worker')

@@ -129,7 +129,9 @@ function startParts({ config, identity, spool, proven, proveAgain, log }: Begun,
     log.say('the probe has run again', { tiers: now.tiers })
     void proofs
       .send(now)
-      .catch((bug) => log.warn('a proof could not be sent by a bug of the worker', { ...errorReport(bug) }))
+      .catch((bug) =>
+        log.warn('a proof could not be sent because of a bug of the worker', { ...errorReport(bug) }),
+      )
   }
   const proving = new ProofSchedule({ first: proven, prove: proveAgain, changed, log })
   const processId = randomBytes(16).toString('base64url')

@@ -129,7 +129,7 @@ const cancelOne = command({
   words: ['calls', 'cancel'],
   args: CALL,
   flags: {
-    wait: { ...WAIT, what: `${WAIT.what}; ${DEFAULT_WAIT_S} if you say nothing, and 0 to return at once` },
+    wait: { ...WAIT, what: `${WAIT.what} (default: ${DEFAULT_WAIT_S}; 0 returns at once)` },
   },
   does: 'Cancel a call; if it runs, its worker stops it at its next heartbeat',
   key: 'either',

@@ -139,7 +139,7 @@ function approvalCounts({
  */
 function changedSince(now: string, from: string, to: string, against: number): string {
   if (now === from) return ''
-  return now === to ? `version ${against} now decides so too` : `version ${against} now decides ${now}`
+  return now === to ? `version ${against} now decides the same` : `version ${against} now decides ${now}`
 }
 
 const shadow = command({

@@ -56,7 +56,7 @@ export async function componentAround(
   })
 }
 
-/** Whatever the tools throw is about their input, so it becomes an error value, on one line. */
+/** Every exception of the tools is about their input, so it becomes an error value, on one line. */
 async function asResult(make: () => Promise<Uint8Array>): Promise<Result<Uint8Array, string>> {
   try {
     return ok(await make())

@@ -10,7 +10,7 @@ export const skillTrialRoutes: Verbs<'trySkill'> = {
   async trySkill({ env, caller: { directory, principal }, body: { manifest, component, trials } }) {
     const code = Buffer.from(component, 'base64')
     if (code.toString('base64') !== component)
-      return err(failure('invalid_skill', 'the component is not base64 in its one spelling'))
+      return err(failure('invalid_skill', 'the component is not canonical base64'))
     const author = [directory.tenant, `operator ${principal.name}`, manifest.id] as const
     const items = await skillObject(env, directory.tenant, manifest.id).try(author, {
       manifest,

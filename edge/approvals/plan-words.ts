@@ -55,7 +55,7 @@ const filesInWords = ({ files = [] }: ProcessPlan): string =>
     ? ''
     : `, with input files from the agent: ${files.map(({ path, bytes, sha256 }) => `\`${quoteReadable(path)}\` (${bytes} bytes, sha256 ${sha256})`).join(', ')}`
 
-/** Where the call runs and what it can reach. */
+/** Says in which sandbox the call runs and what it can reach. */
 export function reachInWords(plan: Plan): string {
   if (plan.tier === 'A') return skillInWords(plan)
   const { tier, egress, profile, secrets, credentials = [], workspace } = plan

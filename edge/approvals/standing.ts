@@ -25,7 +25,7 @@ export type StoredStanding = { key: string; standing: Standing; answer: Recorded
  */
 export const SPANS: readonly number[] = [LIMITS.standing_s, 3_600, 600, 60]
 
-/** How long an answer covers further calls; 0: it covers only its own call. */
+/** How long an answer covers further calls; 0 if it covers only its own call. */
 export const secondsOf = ({ scope, ttl_s }: Pick<RecordedAnswer, 'scope' | 'ttl_s'>): number =>
   scope === 'once' ? 0 : scope === 'session' ? LIMITS.standing_s : (ttl_s ?? 0)
 
@@ -93,7 +93,9 @@ export function keyOf(
   })
 }
 
-/** What a standing answer covers, in words. The card and the standing answer show the same text. */
+/**
+ * The coverage of a standing answer, in words. The card and the standing answer show the same text.
+ */
 export function coverage(
   { agent, session, device, channel }: RunRecord,
   tool: Tool,

@@ -66,7 +66,7 @@ export class ChannelObject extends DurableObject<Env> {
     const row = { name, spec, by, at: Date.now() }
     this.#store.putChannel(name, spec, by, row.at)
     this.#outbox.forgetPause(name)
-    this.#store.wake(name, row.at) // the new medium may send what waited to be collected
+    this.#store.wake(name, row.at) // the new medium may send messages that waited to be collected
     this.#outbox.pump()
     return ok(channelOf(row))
   }
@@ -154,7 +154,7 @@ export class ChannelObject extends DurableObject<Env> {
       for (;;) {
         const waits = this.#store.waiting(name)
         const out = waits.flatMap((row) => this.#outbox.handOut(row, directory, medium, now))
-        // What was not handed out was dropped, so read on: others may wait behind it.
+        // Messages that were not handed out were dropped, so read on: others may wait behind them.
         if (out.length > 0 || waits.length === 0) return ok(out)
       }
     })

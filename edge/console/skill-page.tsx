@@ -12,8 +12,8 @@ import { limitsOf, powersOf, reachOf, unguarded } from './skill-permissions.ts'
 import { Denied, LOOK, pathOf } from './skills-page.tsx'
 
 /**
- * What this operator may do with it now. `own`: they published it, and policy requires somebody
- * else.
+ * The actions that this operator may take on it now. `own`: they published it, and policy requires
+ * somebody else.
  */
 export type May = { readonly enable: boolean; readonly disable: boolean; readonly own: boolean }
 type SkillPageInput = {
@@ -21,7 +21,7 @@ type SkillPageInput = {
   readonly skill: Skill
   /** The enabled version, if it is another one. */
   readonly beside: Skill | null
-  /** What a rollback would change. */
+  /** The change that a rollback would make. */
   readonly before: RollBack | null
   readonly may: May
 }

@@ -1,5 +1,6 @@
-// What a shadow set, which is not in force, would have decided on a call. It never affects the
-// call: an error or exception here counts as a denial by the shadow set. Pure except for the salt.
+// Computes the decision that a shadow set, which is not in force, would have made on a call. It
+// never affects the call: an error or exception here counts as a denial by the shadow set. Pure
+// except for the salt.
 
 import { randomUUID } from 'node:crypto'
 import type { ShadowDecision } from '../../shared/evidence/journal.ts'

@@ -118,7 +118,7 @@ export async function readBody(
     : readCounted(request.body as ReadableStream<Uint8Array>, limit)
   try {
     return await Promise.race([
-      whole.catch(() => err(failure('not_json', 'the body broke off'))),
+      whole.catch(() => err(failure('not_json', 'the connection ended before the body was complete'))),
       slow.promise,
     ])
   } finally {

@@ -229,8 +229,8 @@ export class LogObject extends DurableObject<Env> {
   }
 
   /**
-   * Ended calls after an index, waiting up to `waitMs` for the next one. With `last`, the last so
-   * many.
+   * Ended calls after an index, waiting up to `waitMs` for the next one. With `last`, that many of
+   * the newest ones.
    */
   async ended(after: number, last: number | undefined, waitMs: number): Promise<EndedCall[]> {
     const from = last === undefined ? after : this.#fromEnd(last)
@@ -240,7 +240,7 @@ export class LogObject extends DurableObject<Env> {
     return this.#endedFrom(from)
   }
 
-  /** The index at which the last so many begin. */
+  /** The index of the oldest of the `last` newest ended calls. */
   #fromEnd(last: number): number {
     const lastCalls = this.#db
       .select({ index: leaves.index })

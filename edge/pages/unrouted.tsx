@@ -1,4 +1,5 @@
-// What a request gets that no route takes, or that its route does not take as it is: JSON for programs, a page for people in a browser.
+// Answers requests that no route accepts, or that their route can't accept as they are: programs
+// get JSON, people in a browser get a page.
 
 import { adviceOf, entryOf, type Failure, failure } from '../../shared/failures.ts'
 import { ROUTES } from '../../shared/routes/all.ts'
@@ -6,7 +7,7 @@ import type { Caller, Route } from '../../shared/routes/route.ts'
 import { problem } from '../http/problem.ts'
 import { html, Page, Prose } from './approval-page.tsx'
 
-/** A browser says that it takes pages. Below `/v1/` there are none. */
+/** Browsers say in `accept` that they want HTML. Below `/v1/` there are no pages. */
 const isBrowser = (request: Request): boolean =>
   /\btext\/html\b/.test(request.headers.get('accept') ?? '') &&
   !new URL(request.url).pathname.startsWith('/v1/')
@@ -38,7 +39,7 @@ function RefusalPage({ failure: why }: { failure: Failure }) {
   )
 }
 
-/** As large as a thumb. */
+/** Large enough to tap. */
 const LINK = '.back{display:inline-flex;align-items:center;min-height:2.75rem}'
 
 const TITLES: Partial<Record<Failure['code'], string>> = {

@@ -1,5 +1,5 @@
 // A counter that grows with every change, and callers that wait for the next one. It carries no
-// content, so nothing can be lost: whoever sees a new number reads the state again.
+// content, so nothing can be lost: a caller that sees a new number reads the state again.
 
 import { Waiters } from './waiters.ts'
 

@@ -1,4 +1,4 @@
-// Deadlines for answers of others and for work of our own. Timers are always cleared, because an
+// Deadlines for other objects' answers and for our own work. Timers are always cleared, because an
 // object may have only 10,000 of them.
 
 /** The answer; undefined if it rejects or does not arrive before `until`. */

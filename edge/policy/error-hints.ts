@@ -24,6 +24,6 @@ const HINTS: readonly (readonly [RegExp, string])[] = [
   [/^attribute `budget\.(?!run\b|session\b)/, COUNTERS],
 ]
 
-/** What to write instead; undefined if the engine's own hint should be kept. */
+/** The text to write instead; undefined if the engine's own hint should be kept. */
 export const hintFor = (message: string): string | undefined =>
   HINTS.find(([pattern]) => pattern.test(message))?.[1]

@@ -30,7 +30,7 @@ type Tenant = {
 type Warning = {
   readonly quote?: { readonly text: string; readonly from: 'scope' | 'conditions' }
   readonly message: string
-  /** Called only for the warnings that are shown. */
+  /** Called only for warnings that are shown, because computing it takes time. */
   readonly hint?: () => string | undefined
 }
 

@@ -138,7 +138,7 @@ export class DoorbellQueue {
   }
 
   /**
-   * Whether one more call of this run would exceed a bound. A run may have so many waiting calls.
+   * Whether one more call of this run would exceed a bound. A run has a bound on its waiting calls.
    * Once the pool is full, an agent with less than an equal share is still let in.
    */
   isFull({ agent, run }: Pick<Doorbell, 'agent' | 'run'>, now: number): boolean {

@@ -208,12 +208,12 @@ export class RunObject extends DurableObject<Env> {
 
   // ── Other objects ──
 
-  /** For a session that counts: what became of the calls under these keys. */
+  /** For a session that counts usage: the present state of the calls under these keys. */
   async shares(keys: readonly string[]) {
     return this.#run.usage.shares(keys)
   }
 
-  /** What another policy set would have decided of these calls. It changes nothing. */
+  /** The decisions that another policy set would have made on these calls. Changes nothing. */
   async rehearse(script: Script): Promise<Result<RehearsalOutcome[]>> {
     const { row, store } = this.#run
     return row === undefined ? err(NO_RUN) : rehearseRun(this.env, store, row, script)

@@ -154,7 +154,10 @@ export class UsageLedger {
     await Promise.allSettled(released)
   }
 
-  /** What policy needs besides the directory to decide a stored call again, with these answers. */
+  /**
+   * The facts that policy needs, besides the directory, to decide a stored call again with these
+   * answers.
+   */
   decisionFacts(
     directory: LoadedDirectory,
     row: RunRow,

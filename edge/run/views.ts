@@ -154,7 +154,7 @@ export function approvalView(run: RunRecord, { proposal, status }: CallRecord): 
 }
 
 /**
- * What a journal entry holds besides the event: the identity of a new call, the attestation of an
+ * The parts of a journal entry besides the event: the identity of a new call, the attestation of an
  * ended one.
  */
 export function journalFacts({ proposal, status }: CallRecord, isNew: boolean): Record<string, unknown> {
@@ -176,7 +176,10 @@ export function journalFacts({ proposal, status }: CallRecord, isNew: boolean): 
   }
 }
 
-/** What the edge vouches for about a call: the part of a statement that no worker can choose. */
+/**
+ * The facts that the edge vouches for about a call: the part of a statement that no worker can
+ * choose.
+ */
 export function factsOf(run: RunRecord, { proposal, status }: CallRecord): Facts {
   const { plan, tool, digest, argsSha256, planSha256 } = proposal
   const { effect, policies, policy_set, snapshot } = status.decision

@@ -10,8 +10,11 @@ import { heldBy, keepsOutputFiles } from './commands/settle.ts'
 import type { RunContext } from './context.ts'
 import type { StoredFile } from './file-uploads.ts'
 
-const NO_PART = failure('not_found', 'no call of this worker has such a part of a file')
-const NO_FILE_CALL = failure('not_found', 'no call of this worker has this id and keeps files')
+const NO_PART = failure('not_found', 'no running call of this worker has an input file with this part')
+const NO_FILE_CALL = failure(
+  'not_found',
+  'no running call of this worker has this id and collects output files',
+)
 const NOT_RUNNING = failure('stale_fence', 'the call is not running under this fence')
 
 const runsAt = ({ status }: CallRecord, worker: string): boolean =>

@@ -21,7 +21,7 @@ import { openCalls, questions, totals } from './tables.ts'
 
 export type Booking = { place: string; run: string; key: string; tool: string; spent: number }
 
-/** A reservation that its run does not know counts as a call for so long, and is dropped then. */
+/** A reservation that its run does not know counts as a call for this long, and is then dropped. */
 const UNKNOWN_MS = 30_000
 /** If a run does not answer in time, the call that waits for it is refused (L6). */
 const ANSWER_MS = 5_000

@@ -296,7 +296,7 @@ export class InboxStore {
 
   /**
    * Migrates rows of older versions: an approval without a group becomes its own group, and changes
-   * without a number get the order of their rows.
+   * without a number are numbered in the order of their rows.
    */
   #migrateRows(): void {
     const risk = sql`case ${prompt('risk')} when 'critical' then 0 when 'high' then 1 when 'medium' then 2 else 3 end`

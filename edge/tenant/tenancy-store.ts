@@ -55,8 +55,8 @@ export class TenancyStore {
   /** Of today: calls accepted so far, and calls that the stored count already includes. */
   #calls = { day: -1, taken: 0, stored: 0 }
   /**
-   * What was counted in advance last: how many calls, when, and whether a timer is set to take back
-   * what is left.
+   * The last block that was counted in advance: how many calls, when, and whether a timer is set to
+   * take back the rest.
    */
   #block = { size: 1, at: 0, timer: false }
 

@@ -18,7 +18,7 @@ const HEADS = {
   endings: '| code | what happened | what to do | retry? |\n|---|---|---|---|',
 } as const
 
-/** The page with up-to-date tables, and the codes for which nobody has written yet what happened. */
+/** The page with up-to-date tables, and the codes whose column "what happened" is still empty. */
 export function refresh(page: string): { readonly page: string; readonly missing: readonly string[] } {
   const happened = new Map(
     [...page.matchAll(/^\| `(\w+)` \|(?: \d{3} \|)? (.*?) \|/gm)].map(([, code = '', text = '']) => [

@@ -71,7 +71,10 @@ export const strangers = (tested: ReadonlyMap<string, unknown>): string[] => {
   return [...tested.keys()].filter((code) => !known.has(code))
 }
 
-/** What is missing: each attack on the sandbox or the network needs a test, and a second one with a defence removed. */
+/**
+ * The faults of the coverage: each attack on the sandbox or the network needs a test, and a second
+ * one with a defence removed.
+ */
 export const unproven = (attacks: readonly Attack[], tests: readonly Title[]): string[] =>
   rowsOf(
     attacksOf(attacks),

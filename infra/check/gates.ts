@@ -1,5 +1,5 @@
-// `npm run check`: runs every gate, prints a line for each and what a failing one said, and exits 1 if one failed.
-// Each gate is a command that can be run by itself; this file adds none of its own.
+// `npm run check`: runs every gate, prints a line for each and what a failing one said, and exits 1
+// if one failed. Each gate is a command that can be run alone; this file checks nothing itself.
 
 import { spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'

@@ -9,7 +9,10 @@ const DRAWING = 'docs/rooms.svg'
 
 type Reach = Readonly<Record<string, readonly string[]>>
 
-/** The same order with the fewest arrows: none where a longer way leads to the same room. */
+/**
+ * The same order with the fewest arrows: an arrow is left out if other arrows lead to the same
+ * room.
+ */
 export function reduced(rooms: Reach): [from: string, to: string][] {
   const beyond = (room: string): Set<string> =>
     new Set((rooms[room] ?? []).flatMap((next) => [next, ...beyond(next)]))
@@ -26,7 +29,8 @@ function dotOf(): string {
     const arrows = reduced(ROOMS[side]).map(([from, to]) => `    "${side}/${from}" -> "${side}/${to}"`)
     return [`  subgraph "cluster_${side}" {`, `    label="${side}/"`, ...nodes, ...arrows, '  }'].join('\n')
   })
-  // Every other side uses shared/; one arrow from its lowest room says so and keeps shared/ below it.
+  // Every other side imports shared/. One arrow from its lowest room shows that, and keeps shared/
+  // at the bottom of the drawing.
   const used = SIDES.filter((side) => side !== 'shared').map((side) => {
     const from = Object.keys(ROOMS[side])[0]
     const to = Object.keys(ROOMS.shared).at(-1)

@@ -1,13 +1,17 @@
-// `node infra/check/imports.ts`: checks who imports what, with dependency-cruiser, type imports included. It prints each breach with what
-// to do instead, and exits 1 if there is one. To loosen a rule is a decision: write it down in docs/decisions.
-// Cycles between files, and what the import graph can't show, are checked by biome (biome.json and the .grit files beside this one).
+// `node infra/check/imports.ts`: checks who imports what, with dependency-cruiser, type imports
+// included. It prints each breach with what to do instead, and exits 1 if there is one. Loosening a
+// rule is a decision that needs a record in docs/decisions. Cycles between files, and what the
+// import graph can't show, are checked by biome (biome.json and the .grit files beside this one).
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { cruise, type ICruiseResult, type IForbiddenRuleType } from 'dependency-cruiser'
 import { misordered, patternOf, ROOMS, SIDES } from './rooms.ts'
 
-/** Which folders a folder may import. `.` is the root, where the tools' own configuration files lie. */
+/**
+ * The folders that each folder may import. `.` is the root, which holds the configuration files of
+ * tools.
+ */
 const FOLDERS: Readonly<Record<string, readonly string[]>> = {
   edge: ['edge', 'shared', 'policies', 'migrations'],
   worker: ['worker', 'shared'],
@@ -106,7 +110,10 @@ const packagePaths = (names: readonly string[]): string[] => {
   return [`${PACKAGES}(${any})/`, `^(node:)?(${any})(/|$)`]
 }
 
-/** Modules that are no file of this repository: packages, Node's own modules, and those of workerd and of the skill world. */
+/**
+ * Modules outside this repository: packages, Node's modules, and those of workerd and of the skill
+ * world.
+ */
 const FOREIGN = [PACKAGES, '^[a-z][a-z0-9_/-]*$', '^(node|cloudflare|countersign):']
 
 const folderRules = Object.entries(FOLDERS).map(

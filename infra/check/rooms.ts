@@ -5,7 +5,10 @@ export const SIDES = ['edge', 'worker', 'cli', 'shared'] as const
 export type Side = (typeof SIDES)[number]
 type Rooms = Readonly<Record<string, readonly string[]>>
 
-/** A room is a folder, subfolders included, or one file. `main` is what else lies directly in the side's folder. */
+/**
+ * A room is a folder with its subfolders, or one file. `main` is every other file directly in the
+ * side's folder.
+ */
 export const ROOMS: Readonly<Record<Side, Rooms>> = {
   edge: {
     platform: [],

@@ -50,7 +50,7 @@ export const isCode = (path: string): boolean =>
 const FOLDERS = ['edge', 'worker', 'cli', 'shared', 'policies', 'skills', 'migrations', 'infra', 'test', '.']
 const MAX_LINES = 600
 const LIMITED = /\.(?:tsx?|[cm]?js|sh|py|css|html|c|h|capnp|tf|cedar|cedarschema|grit)$/
-/** Words that say what kind of thing a file is, not what it is about. */
+/** File names that say what kind of code a file holds, not what it is about. */
 const EMPTY_WORDS = new Set(
   'util utils helper helpers manager managers service services types common misc lib'.split(' '),
 )
@@ -60,7 +60,7 @@ const MAX_FILES: Readonly<Record<string, number>> = { edge: 6 }
 const MAX_FILES_ELSEWHERE = 25
 
 const NO_HOST = 'name the package or the image without its host'
-/** What no file may hold. The patterns do not match themselves. */
+/** Text that no file may hold. The patterns do not match themselves. */
 const FOREIGN: readonly { readonly pattern: RegExp; readonly todo: string }[] = [
   { pattern: /\bregistry[.-][a-z0-9-]+\.[a-z]{2,}/, todo: NO_HOST },
   { pattern: /\b(?:docker|quay|ghcr|gcr)\.io\b|\b(?:npmjs|pypi|crates)\.(?:org|com|io)\b/, todo: NO_HOST },

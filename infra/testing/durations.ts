@@ -1,5 +1,6 @@
-// `npm run test:durations`: takes the times of the last run's files into test/durations.json, by which later runs order and deal out the
-// files (infra/testing/order.ts). A file that did not run keeps its time; one that is gone loses it. Commit the result after `npm test` on a
+// `npm run test:durations`: copies the durations of the last run into test/durations.json, by which
+// later runs order the files and deal them into shards (infra/testing/order.ts). A file that did
+// not run keeps its duration; a deleted file is dropped. Commit the result after `npm test` on a
 // quiet machine.
 
 import { existsSync, writeFileSync } from 'node:fs'
@@ -23,7 +24,7 @@ const durations: Durations = Object.fromEntries(
 )
 writeFileSync(join(ROOT, DURATIONS), `${JSON.stringify(durations, null, 2)}\n`)
 
-/** To two digits, so that a new run changes few lines. */
+/** Rounds to two digits, so that a new run changes few lines. */
 function rounded(ms: number): number {
   return Number(ms.toPrecision(2))
 }

@@ -1,32 +1,36 @@
-// Builds the table of `npm run test:escape` from the attack catalogue and the results of the tests: for each attack on the sandbox, whether
-// it fails with all defences on, and whether it works with one of them removed, or why this machine can't show that. Pure.
+// Builds the table of `npm run test:escape` from the attack catalogue and the results of the tests:
+// for each attack on the sandbox, whether it fails with all defences on, and whether it works with
+// one of them removed, or why this machine can't show that. Pure.
 //
-// A test's name begins with its lines, and says what it shows:
-//   S22 …                      with every defence on, the attack fails
-//   S22 without DEFENCE: …     with that one off, it works, so the test above bites
-//   S50 D1 …                   either may name the defect that it was written for
-//   S22 not shown here: WHY    taking the defence off shows nothing on this machine; the test holds the WHY itself
+// A test's name begins with the codes of its attacks and says what it shows:
+//   S22 …                      the attack fails with every defence on
+//   S22 without DEFENCE: …     the attack works without that defence, so the test above can fail
+//   S50 D1 …                   the code of a defect may follow: the test was written for it
+//   S22 not shown here: WHY    this machine can't show the attack; the test checks the reason
 
 import type { Attack } from '../check/attack-catalogue.ts'
 
 export const CODE = '[SNWGPQKTJV]\\d\\d'
 
-/** One test, with the titles of the groups that it is in. */
+/** One test, with the titles of its groups and its own. */
 export type TestResult = { readonly titles: readonly string[]; readonly status: string }
 
 export type Row = Attack & {
-  /** Tests that hold the attack off: how many passed, of how many. */
+  /** Tests in which the attack must fail: how many passed, of how many. */
   readonly contained: Tally
-  /** What is taken away, and whether the attack then works. */
+  /** The removed defences, and whether the attack then works. */
   readonly without: readonly { readonly defence: string; readonly works: boolean }[]
   readonly notShown: readonly string[]
-  /** What is missing or failed; none of it is a line that is done. */
+  /** Missing or failed tests; a line with any of these is not done. */
   readonly open: readonly string[]
 }
 type Tally = { readonly passed: number; readonly of: number }
 
 const CODES = `${CODE}(?:,? ${CODE})*`
-/** A test that is made from a table may name all codes of the table before the row's own: `S44 S45: S44 …`. The row's own count. */
+/**
+ * The title of a test from a table may begin with all codes of the table: `S44 S45: S44 …`. Only
+ * the row's own codes count.
+ */
 const NAMED = new RegExp(`^(?:${CODES}: )?(${CODES}):? `)
 const WITHOUT = /^(?:D\d+ )?without (.+?): /
 const NOT_SHOWN = /^not shown here: (.+)$/
@@ -37,7 +41,7 @@ export const attacksOf = (catalogue: readonly Attack[]): Attack[] =>
 
 type Said = { readonly lines: readonly string[]; readonly rest: string; readonly passed: boolean }
 
-/** The innermost title that names lines is the one that counts. */
+/** Of nested titles, the innermost one with codes counts. */
 function saidBy({ titles, status }: TestResult): Said | undefined {
   const title = titles.findLast((text) => NAMED.test(text))
   const named = title === undefined ? null : NAMED.exec(title)
@@ -69,10 +73,10 @@ function rowOf(attack: Attack, said: readonly Said[]): Row {
   const contained = { passed: holds.filter(({ passed }) => passed).length, of: holds.length }
   const open = [
     ...(contained.of === 0 ? ['no test'] : contained.passed < contained.of ? ['not contained'] : []),
-    ...(without.length === 0 && reasons.length === 0 ? ['nothing shows that the test bites'] : []),
+    ...(without.length === 0 && reasons.length === 0 ? ['no test without a defence'] : []),
     ...without
       .filter(({ works }) => !works)
-      .map(({ defence }) => `without ${defence} the attack does not work`),
+      .map(({ defence }) => `the attack does not work without ${defence}`),
     ...reasons.filter(({ passed }) => !passed).map(() => 'the reason does not hold'),
   ]
   return {
@@ -89,7 +93,7 @@ const shownBy = ({ without, notShown }: Pick<Row, 'without' | 'notShown'>): stri
   ...notShown.map((why) => `not shown: ${why}`),
 ]
 
-/** One line of text for each row, and one for each that is open. */
+/** One line of text for each row, and one for each fault. */
 export function written(rows: readonly Row[]): string {
   const head = ['line', 'attack', 'contained', 'works without', ''] as const
   const cells = rows.map(({ line, words, contained, without, notShown, open }) => [

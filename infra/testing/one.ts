@@ -1,6 +1,7 @@
-// `npm run t -- FILE…` runs the test files whose path holds one of the words; `--watch` runs them again after each change, or, without a
-// word, those that what was changed since the last commit affects. `npm run test:unit` runs all that need no process. Says how long it was
-// until the first test began. Other flags go to vitest.
+// `npm run t -- FILE…` runs the test files whose path contains one of the words. With `--watch` it
+// runs them again after each change; `--watch` without a word runs the files that the changes since
+// the last commit affect. `npm run test:unit` runs all tests that need no process. Prints how long
+// the first test took to begin. Other flags go to vitest.
 
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
@@ -34,7 +35,8 @@ const vitest = spawn(
     env: { ...process.env, COUNTERSIGN_TEST_BEGUN: String(Math.round(begun)) },
   },
 )
-// In the time that vitest takes to start. If it fails, the stack builds it again and reports the error.
+// Builds the edge while vitest starts. If the build fails, the stack builds again and reports the
+// error.
 if (!onlyUnit) void buildEdge(() => undefined)
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => vitest.kill(signal))
 vitest.on('exit', (code) => {

@@ -1,5 +1,6 @@
-// The order of the test files within a run: the slowest first, so that none of them is left alone at the end; and the shards of a run in
-// CI, each with about the same time. `npm run test:durations` writes the times down.
+// Orders the test files of a run, slowest first, so that no slow file runs alone at the end, and
+// deals the files of a run in CI into shards of about equal duration. `npm run test:durations`
+// records the durations.
 
 import { existsSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
@@ -9,7 +10,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 export type Durations = Readonly<Record<string, Readonly<Record<string, number>>>>
 
 export const DURATIONS = 'test/durations.json'
-/** Of a file that is not in the list. */
+/** Assumed for a file that is not in the list. */
 const UNKNOWN_MS = 5_000
 
 export class Slowest extends BaseSequencer {
@@ -40,7 +41,10 @@ export type Timed<File> = { readonly file: File; readonly name: string; readonly
 const bySlowness = <File>(files: readonly Timed<File>[]): Timed<File>[] =>
   [...files].sort((a, b) => b.ms - a.ms || (a.name < b.name ? -1 : 1))
 
-/** Every machine deals all files out alike: the slowest that is left goes to the shard that has the least. */
+/**
+ * Returns the same shards on every machine: the slowest remaining file goes to the shard with the
+ * shortest time so far.
+ */
 export function shardOf<File>(files: readonly Timed<File>[], index: number, count: number): Timed<File>[] {
   const shards = Array.from({ length: count }, () => ({ ms: 0, files: [] as Timed<File>[] }))
   for (const file of bySlowness(files)) {

@@ -1,22 +1,25 @@
-// Sorts the test files into vitest's projects by what the files say, so that no list goes stale.
+// Sorts the test files into vitest's projects by their content, so that there is no list to keep up
+// to date.
 //
-// - unit: the file reaches no module that starts processes, by imports at run time. Shares one process with its like.
-// - exclusive: says `// @project exclusive`. It compares what the whole machine has before and after, so it runs alone.
-// - shared: imports `sharedStack` or `sharedState`: a stack that other files used before it.
-// - own: all others. Each starts what it needs. A file that says `// @project own` starts nothing, but computes for about ten seconds or
-//   more: it stays out of the unit tests, so that those take half a minute at most.
-// - prepared: says `// @project prepared`. Runs once more, in sandboxes that were set up before their call was known.
+// - unit: imports no module that starts processes, directly or indirectly. These files share processes.
+// - exclusive: marked `// @project exclusive`. It compares the whole machine before and after, so it runs alone.
+// - shared: imports `sharedStack` or `sharedState`, a stack that other files have used before it.
+// - own: all others. Each starts what it needs. A file marked `// @project own` starts nothing, but computes for ten seconds or
+//   more, so it is kept out of the unit tests, which take half a minute at most.
+// - prepared: marked `// @project prepared`. Runs a second time, in warm sandboxes.
 
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
 import { dirname, join } from 'node:path'
 
-/** Booted machines take minutes: `npm run test:hosts` has its own configuration for them. */
+/**
+ * These tests boot machines, which takes minutes; `npm run test:hosts` has its own configuration.
+ */
 const HOSTS = 'test/hosts/**'
 
 const STARTS_PROCESSES = /^(?:(?:node:)?(?:child_process|cluster)|execa|playwright-core|miniflare|wrangler)$/
 const SHARED = /^import \{[^}]*\bshared(?:Stack|State)\b/m
-/** Static and dynamic imports and re-exports; `import type` is gone at run time. */
+/** Static and dynamic imports and re-exports. `import type` does not exist at run time. */
 const IMPORTS = /^(?:import|export)\s+(?!type\b)(?:[^'"`;]*?\bfrom\s+)?'([^']+)'|\bimport\(\s*'([^']+)'/gm
 
 export type TestProjects = Readonly<Record<'unit' | 'exclusive' | 'shared' | 'own' | 'prepared', string[]>>
@@ -44,7 +47,7 @@ function startsProcesses(file: string, importsOf: (file: string) => readonly str
   return false
 }
 
-/** What a module of ours imports: our own files by their path from `root`, packages by name. */
+/** The imports of one of our modules: our files by their path from `root`, packages by name. */
 function importReader(root: string): (file: string) => readonly string[] {
   const known = new Map<string, readonly string[]>()
   return (file) => {

@@ -1,5 +1,5 @@
-// A reporter of vitest's: keeps how long each test file took, prints the slowest ones, and says how long the first test had to wait. It
-// judges nothing.
+// A vitest reporter that records the duration of each test file, prints the slowest ones, and
+// prints how long the first test took to begin.
 
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -7,12 +7,12 @@ import type { Reporter, TestModule } from 'vitest/node'
 import { ROOT } from '../state.ts'
 import type { Durations } from './order.ts'
 
-/** Of the last run of several files. */
+/** The durations of the last run of several files. */
 const KEPT = join(ROOT, 'node_modules/.cache/countersign/durations.json')
 const SHOWN = 15
 
 export class FileTimes implements Reporter {
-  /** When the command was given, or what was changed led to a new run. */
+  /** The time at which the command was entered, or a change started a new run. */
   #begun = Number(process.env['COUNTERSIGN_TEST_BEGUN'])
   #waiting = this.#begun > 0
 

@@ -43,7 +43,7 @@ const gates = args.length > 0 || run('node', 'infra/check/gates.ts')
 const folder = mkdtempSync(join(tmpdir(), 'cs-'))
 chmodSync(folder, 0o1777)
 process.env['TMPDIR'] = folder
-// This edge fills the state folders that tests copy, not an older one.
+// The state folders that tests copy are made by this edge, not by an older one.
 process.env['COUNTERSIGN_SEEDED'] = join(folder, 'seeded')
 const file = join(folder, 'report.json')
 process.env['COUNTERSIGN_TEST_REPORT'] = file

@@ -1,7 +1,7 @@
 // Reads and writes the numbers and byte vectors of WebAssembly's binary format, with every bound
 // checked. Sections and instructions are left to the callers.
 
-/** A module may be hostile. Whoever parses one catches this and refuses the module. */
+/** A module may be hostile. Code that parses one catches this error and refuses the module. */
 export class MalformedBinary extends Error {}
 
 export class BinaryReader {

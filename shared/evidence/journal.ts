@@ -9,8 +9,8 @@ import { err, ok } from '../result.ts'
 import { Effect } from './statement.ts'
 
 /**
- * What a policy set that is tested in shadow would have decided. `salt` keeps its digest in the
- * journal from revealing the decision.
+ * The decision that a policy set in shadow would have made. `salt` keeps its digest in the journal
+ * from revealing the decision.
  */
 export const ShadowDecision = z.strictObject({
   version: z.int(),

@@ -1,4 +1,4 @@
-// What is signed about a call: the facts that the edge vouches for, the grant that lets one worker
+// The signed parts of a call: the facts that the edge vouches for, the grant that lets one worker
 // run it once, and the attestation of the result. contradictions.ts checks that these agree,
 // bundle.ts verifies them offline.
 
@@ -134,8 +134,8 @@ export const Grant = z.strictObject({
    */
   folder: z.enum(['new', 'kept']).optional(),
   /**
-   * What the worker had proven at the claim; it limits its statement. Absent in older grants and
-   * for skills.
+   * The abilities that the worker had proven at the claim, which limit its statement. Absent in
+   * older grants and for skills.
    */
   proven: z.strictObject({ cgroups: z.boolean(), profile_sha256: Sha256.optional() }).optional(),
 })

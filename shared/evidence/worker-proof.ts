@@ -40,7 +40,7 @@ const OwnProfile = z.strictObject({
 })
 export const PROFILES_MAX = 32
 
-/** What a worker can offer to calls. It gets no call that needs more. */
+/** The abilities that a worker offers to calls. It gets no call that needs more. */
 export const WorkerResources = z.strictObject({
   tiers: z.array(Tier).max(2),
   /** Whether tier C works for calls that may reach hosts. */

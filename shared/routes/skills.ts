@@ -61,7 +61,7 @@ export const SKILLS = routes({
     callers: ['operator'],
     action: 'skill.read',
     params: z.strictObject({ id: SkillId }),
-    summary: 'Read from which version of a skill to which a rollback would go now',
+    summary: 'Read which version of a skill a rollback would disable now, and which it would enable',
     status: 200,
     result: RollBack,
     failures: ['not_found', 'conflict'],

@@ -86,7 +86,7 @@ function sentenceOf(issue: z.core.$ZodRawIssue): string {
       if (issue.format === 'url') return 'must be a whole address, such as `https://example.com/path`'
       return (
         WRITTEN.get(issue.pattern ?? '') ??
-        'is not written as it must be; `/docs` and `/openapi.json` say how'
+        'has the wrong form; `/docs` and `/openapi.json` describe the right one'
       )
     case 'invalid_union':
       return Array.isArray(issue['options'])

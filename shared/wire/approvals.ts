@@ -65,7 +65,7 @@ export const Approval = z.strictObject({
     risk_ground: z.string().optional(), // older approvals have none
     /** The command line as a list; empty for a tool that runs no program. */
     command: z.string(),
-    /** Where and how the call would run, in words. */
+    /** The sandbox in which the call would run, and its reach, in words. */
     plan: z.string(),
     arguments: z.string(),
     /**
@@ -75,7 +75,7 @@ export const Approval = z.strictObject({
     files: z.array(z.strictObject({ path: z.string(), sha256: Sha256, bytes: z.int() })).optional(),
     on_yes: z.string(),
     /**
-     * What an answer with a scope beyond `once` would cover. `most_s`: how long policy lets an
+     * The coverage of an answer with a scope beyond `once`. `most_s`: how long policy lets an
      * approval apply; 0 is this call alone.
      */
     standing: z.strictObject({ covers: z.string(), most_s: z.int().min(0) }).optional(),
@@ -113,8 +113,8 @@ export const Approval = z.strictObject({
     }),
   ),
   /**
-   * What operators changed of the proposal, oldest first. Prompt and digest are those of the
-   * changed call.
+   * The changes that operators made to the proposal, oldest first. Prompt and digest are those of
+   * the changed call.
    */
   edits: z.array(Edit).optional(),
   /** The operators whose links were revoked. An approval with revoked links shows no `url`. */
@@ -176,7 +176,7 @@ export type ListedApproval = z.infer<typeof ListedApproval>
  */
 export const Editable = z.strictObject({ digest: Sha256, arguments: z.record(z.string(), z.unknown()) })
 export type Editable = z.infer<typeof Editable>
-/** What an approval with changed arguments would do. Previewing records nothing. */
+/** The effect that an approval with changed arguments would have. Previewing records nothing. */
 export const Revision = z.strictObject({
   digest: Sha256,
   becomes: Sha256,

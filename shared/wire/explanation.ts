@@ -31,8 +31,8 @@ const Op = z.enum([
 export type Op = z.infer<typeof Op>
 
 /**
- * Who can make a change: the agent with other arguments, a human with an approval, an operator with
- * a setting, or the clock.
+ * The party that can make a change: the agent with other arguments, a human with an approval, an
+ * operator with a setting, or the clock.
  */
 const By = z.enum(['agent', 'human', 'operator', 'time'])
 export type By = z.infer<typeof By>

@@ -57,7 +57,7 @@ const PolicyCase = z.strictObject({
   at: z.iso.datetime().optional(),
   /** An earlier call that shared the folder of the run received a secret. */
   folder_met_secret: z.boolean().default(false),
-  /** What run and session have used before; absent counters are 0. */
+  /** Earlier usage of run and session; absent counters are 0. */
   used: z
     .strictObject({ run: Usage, session: Usage, agent: z.strictObject({ asks_hour: Count }) })
     .partial()

@@ -76,7 +76,7 @@ export type ProcessToolSpec = z.infer<typeof ProcessToolSpec>
 
 /** Any tool: that of an operator, or one that an enabled skill declares in its manifest. */
 export const ToolSpec = ProcessToolSpec.extend({
-  /** The risk that the publisher declares. What the tool is granted may raise it. */
+  /** The risk that the publisher declares. The tool's grants may raise it. */
   risk: Risk.optional(),
   executor: z.discriminatedUnion('kind', [ProcessExecutor, SkillExecutor]),
   limits: Limits.partial().extend({ fuel: SkillLimits.shape.fuel.optional() }),

@@ -30,7 +30,7 @@ export const Worker = z.strictObject({
   tiers: z.array(Tier),
   /** The same, with the names of profiles. */
   advertised: z.array(AdvertisedTier),
-  /** What calls may rely on: proven recently, and still reported in heartbeats. */
+  /** The abilities that calls may rely on: proven recently, and still reported in heartbeats. */
   means: WorkerResources,
   enrolled_at_ms: Time,
   seen_at_ms: Time.nullable(),

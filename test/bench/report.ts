@@ -123,7 +123,8 @@ const ms = (value: number): string => (value < 10 ? value.toFixed(2) : value.toF
 
 export function growthOf(before: readonly Row<Name>[], after: readonly Row<Name>[]): Growth[] {
   return after.flatMap(({ name, p50 }) => {
-    // The full run did not exist before, so it is compared with the same call in an empty run.
+    // The full run did not exist in the first measurement, so it is compared with the same call in
+    // an empty run.
     const base =
       before.find((row) => row.name === name) ?? before.find((row) => `${row.name}_in_full_run` === name)
     return base === undefined ? [] : [{ name, before: base.p50, after: p50, change: p50 / base.p50 - 1 }]

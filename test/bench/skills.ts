@@ -76,7 +76,9 @@ function somewhere(local: number): w.Code {
   const next = [...w.get(local), ...w.i32(1_664_525), 0x6c, ...w.i32(1_013_904_223), 0x6a, ...w.tee(local)]
   return [...next, ...w.i32(0xfffffc), 0x71, ...w.load(), w.DROP]
 }
-/** A loop of so many rounds, counted in the skill's first parameter, which is no longer needed. */
+/**
+ * A loop of this many rounds, counted in the skill's first parameter, which is no longer needed.
+ */
 function again(times: number, body: w.Code): w.Code {
   return [
     ...w.i32(times),
@@ -266,7 +268,7 @@ class Maker {
     return { bytes: code.byteLength, ms: median(took) }
   }
 
-  /** Publishes until there are so many. */
+  /** Publishes skills until there are this many. */
   async crowd(size: number): Promise<void> {
     const code = await component()
     while (this.#made < size) await this.enabled(`bench_crowd${this.#made}`, code)

@@ -7,8 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 /**
  * How long a slice lasts: until `ms` have passed or `count` operations were begun, whichever is
- * first. Each lane rests before each of its own. With `every_ms` they begin by the clock, and what
- * finds no lane has begun all the same.
+ * first. Each lane pauses before each operation. With `every_ms` operations begin by the clock, and
+ * the time of one counts from then, even if no lane is free yet.
  */
 export type Extent = {
   readonly ms: number

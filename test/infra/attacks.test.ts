@@ -1,4 +1,5 @@
-// infra/check/attacks.ts reads the attacks from what the tests are called, writes the coverage from them, and notices what is missing.
+// infra/check/attacks.ts reads the codes of attacks from the titles of tests, writes the coverage
+// table, and reports attacks without tests.
 
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,7 +12,7 @@ import { ROOT } from '../../infra/state.ts'
 const title = (...codes: string[]) => `${codes.join(', ')} is refused`
 const named = (file: string, ...titles: string[]) => ({ file, titles })
 
-test('vitest lists the titles without running a line of a test; words in bodies and comments do not count', () => {
+test('vitest lists the titles without running any test, and words in bodies and comments do not count', () => {
   const root = mkdtempSync(join(tmpdir(), 'attacks-'))
   try {
     symlinkSync(join(ROOT, 'node_modules'), join(root, 'node_modules'))
@@ -38,7 +39,7 @@ test('vitest lists the titles without running a line of a test; words in bodies 
   }
 })
 
-test('a code belongs to the files that name it, once each and in order', () => {
+test('a code lists each file that names it in a title once, in order', () => {
   const tests = [
     named('test/b.ts', title('S22')),
     named('test/a.ts', title('S22', 'S23')),
@@ -50,7 +51,7 @@ test('a code belongs to the files that name it, once each and in order', () => {
   ])
 })
 
-test('the document lists every attack of the catalogue once, with its tests or without', () => {
+test('the document lists every attack of the catalogue once, also those without a test', () => {
   const document = coverage(new Map([['S22', ['test/a.ts', 'test/b.ts']]]))
   const rows = document.split('\n').filter((line) => /^\| [A-Z]\d\d /.test(line))
   expect(rows).toHaveLength(ATTACKS.length)
@@ -72,7 +73,7 @@ test('a code that the catalogue does not list is reported', () => {
   ])
 })
 
-test('an attack on the sandbox needs a test, and a second one without a defence or a reason why there is none', () => {
+test('an attack on the sandbox needs a test and a second one without a defence, or a reason why that can’t be shown', () => {
   const attacks = [
     { line: 'S22', words: 'A tool reads the environment.' },
     { line: 'G01', words: 'A request uses a forbidden key.' },
@@ -82,7 +83,7 @@ test('an attack on the sandbox needs a test, and a second one without a defence 
       attacks,
       titles.map((text) => named('test/a.ts', text)),
     )
-  expect(faults(title('S22'))).toEqual(['S22: nothing shows that the test bites'])
+  expect(faults(title('S22'))).toEqual(['S22: no test without a defence'])
   expect(faults('S22 without an empty environment: it is read')).toEqual(['S22: no test'])
   expect(faults(title('S22'), 'S22 without an empty environment: it is read')).toEqual([])
   expect(faults(title('S22'), 'S22 not shown here: nothing here can')).toEqual([])

@@ -1,4 +1,4 @@
-// jscpd with .jscpd.json finds what is written down twice: eight equal lines, and no fewer.
+// jscpd with .jscpd.json finds runs of eight or more equal lines, and no shorter ones.
 
 import { spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -20,7 +20,10 @@ const jscpd = (...argv: string[]) =>
 
 type Place = { readonly name: string; readonly start: number; readonly end: number }
 
-/** The repeats as `first:from-to = second:from-to`; what fails the check is one that the baseline does not list. */
+/**
+ * The repeats as `first:from-to = second:from-to`. A repeat that the baseline does not list fails
+ * the check.
+ */
 function repeats(files: Readonly<Record<string, string>>): string[] {
   for (const [path, text] of Object.entries(files)) {
     mkdirSync(dirname(join(root, path)), { recursive: true })

@@ -1,4 +1,5 @@
-// Promise: what the self-hosted stack serves is what wrangler deploys. The stack bundles with esbuild, which is faster than wrangler.
+// Promise: the self-hosted stack serves the same bundle that wrangler deploys. The stack bundles
+// with esbuild, which is faster than wrangler.
 
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,5 @@
-// infra/testing/escape-table.ts says for each attack what the names and results of the tests show, and reports as open what they don't show.
+// infra/testing/escape-table.ts derives a row for each attack from the names and results of tests,
+// and reports missing or failed tests as open.
 
 import { expect, test } from 'vitest'
 import { attacksOf, rowsOf, type TestResult, written } from '../../infra/testing/escape-table.ts'
@@ -25,7 +26,7 @@ test('the table has the attacks on the sandbox and on its network', () => {
   ])
 })
 
-test('a line holds when its attack fails with all defences, and works with one off or a reason says why not', () => {
+test('an attack is contained if it fails with all defences, and works without one or a reason says why not', () => {
   expect(openIn(HOLDS, BITES)).toEqual([])
   expect(openIn(HOLDS, S01('D1 without seccomp: it types'))).toEqual([])
   expect(openIn(HOLDS, S01('not shown here: no terminal'))).toEqual([])
@@ -34,24 +35,24 @@ test('a line holds when its attack fails with all defences, and works with one o
   expect(openIn({ titles: ['N01 S01: S01 is refused'], status: 'passed' }, BITES)).toEqual([])
 })
 
-test('a row of a table shows its own line, not the others that the table names', () => {
+test('a test from a table of attacks counts only for its own attack', () => {
   expect(openIn({ titles: ['S01 N01: N01 is refused'], status: 'passed' }, BITES)).toEqual(['no test'])
 })
 
-test('whatever is missing or failed is open, and says so', () => {
-  expect(openIn()).toEqual(['no test', 'nothing shows that the test bites'])
-  expect(openIn(HOLDS)).toEqual(['nothing shows that the test bites'])
+test('an attack with a missing or failed test is reported as open', () => {
+  expect(openIn()).toEqual(['no test', 'no test without a defence'])
+  expect(openIn(HOLDS)).toEqual(['no test without a defence'])
   expect(openIn(BITES)).toEqual(['no test'])
   expect(openIn(HOLDS, S01('again', 'failed'), BITES)).toEqual(['not contained'])
   expect(openIn(HOLDS, S01('without seccomp: it types', 'failed'))).toEqual([
-    'without seccomp the attack does not work',
+    'the attack does not work without seccomp',
   ])
   expect(openIn(HOLDS, BITES, S01('not shown here: no terminal', 'failed'))).toEqual([
     'the reason does not hold',
   ])
 })
 
-test('the table says it all', () => {
+test('the printed table has a line for each attack, for each fault, and for the totals', () => {
   const text = written(rowsOf(attacksOf(CATALOGUE), [HOLDS, BITES]))
   expect(text).toBe(
     [
@@ -60,7 +61,7 @@ test('the table says it all', () => {
       'N01   the metadata address    0 of 0                    OPEN',
       '',
       'N01 is open: no test',
-      'N01 is open: nothing shows that the test bites',
+      'N01 is open: no test without a defence',
       '1 of 2 lines hold',
     ].join('\n'),
   )

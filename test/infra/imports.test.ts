@@ -1,5 +1,6 @@
-// The import rules of infra/check/imports.ts and the rooms of infra/check/rooms.ts bite: a small made-up tree breaks each of them, beside its
-// nearest lawful neighbour. `npm run check` applies the same rules to this repository.
+// Tests the import rules of infra/check/imports.ts and the rooms of infra/check/rooms.ts on a small
+// made-up tree: each rule refuses an import, and accepts the most similar one that is allowed. `npm
+// run check` applies the same rules to this repository.
 
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -31,7 +32,7 @@ async function breakers(files: Files): Promise<string[]> {
 const imports = (specifier: string) => `import { a } from '${specifier}'\nvoid a\n`
 
 describe('folders', () => {
-  test('an import across a border of the top folders is refused, and every lawful one passes', async () => {
+  test('an import between top folders is refused unless the table permits it', async () => {
     const unlawful = {
       'edge/main.ts': imports('../worker/host/log.ts'),
       'worker/main.ts': imports('../edge/platform/alarm.ts'),
@@ -71,7 +72,7 @@ describe('folders', () => {
     ).toEqual(Object.keys(files).sort())
   })
 
-  test('JSX is read, and an import in it counts', async () => {
+  test('imports in JSX files are found', async () => {
     const page = `import { b } from '../../worker/b.ts'\nexport const Page = () => <p>import {b}</p>\n`
     expect(await breakers({ 'edge/pages/page.tsx': page, 'worker/b.ts': 'export const b = 1\n' })).toEqual([
       'edge/pages/page.tsx',

@@ -1,5 +1,6 @@
-// Promise: `npm ci` works on a fresh clone. It refuses a lock file that lacks an optional dependency of another platform, and npm leaves
-// those out in silence where the installing machine's mirror does not have them.
+// Promise: `npm ci` works on a fresh clone. It refuses a lock file that lacks an optional
+// dependency of another platform, and `npm install` silently leaves those out if its mirror does
+// not have them.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,7 +16,10 @@ type Entry = {
 }
 type Lock = { packages: Record<string, Entry> }
 
-/** The entry that npm would find for `name` from within the package at `path`: its own folder first, then each one above. */
+/**
+ * The entry that npm finds for `name` from the package at `path`: it looks in that folder first,
+ * then in each one above.
+ */
 function resolved(packages: Lock['packages'], path: string, name: string): Entry | undefined {
   for (let at = path; ; at = at.slice(0, Math.max(0, at.lastIndexOf('node_modules/') - 1))) {
     const entry = packages[`${at === '' ? '' : `${at}/`}node_modules/${name}`]
@@ -33,16 +37,16 @@ function missing({ packages }: Lock): string[] {
 
 const lock = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8')) as Lock // npm's format, version 3
 
-test('every dependency of every platform has its entry', () => {
+test('the lock file has an entry for every dependency of every platform', () => {
   expect(missing(lock)).toEqual([])
 })
 
-test('control: one entry less is noticed', () => {
+test('control: a missing entry is detected', () => {
   const { 'node_modules/@cloudflare/workerd-darwin-64': _, ...packages } = lock.packages
   expect(missing({ packages })).toEqual(['node_modules/workerd → @cloudflare/workerd-darwin-64'])
 })
 
-test('what gets installed on Linux is pinned by content', () => {
+test('every package that is installed on Linux is pinned by the digest of its content', () => {
   const unpinned = Object.entries(lock.packages).filter(
     ([path, { integrity, optional }]) => path !== '' && integrity === undefined && !optional,
   )

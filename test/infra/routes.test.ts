@@ -1,5 +1,6 @@
-// Who gets through which door. The golden table lists every route against every kind of caller; what is open to nobody-in-particular may
-// only become less. What the documents say of the routes is held against the same table.
+// Access to routes. The golden table lists every route with every kind of caller and whether that
+// caller is admitted. The list of routes open to anyone may only shrink. The documents are compared
+// with the same table of routes.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,7 +18,7 @@ import { PeerWorker } from '../support/worker/peer-worker.ts'
 const fixtures = new Fixtures('routes', sharedStack())
 const GOLDEN = join(ROOT, 'test/golden/routes.json')
 type Table = Record<string, Record<string, string>>
-const golden = JSON.parse(readFileSync(GOLDEN, 'utf8')) as Table // written by hand, and by `UPDATE_GOLDEN=1`
+const golden = JSON.parse(readFileSync(GOLDEN, 'utf8')) as Table // written by `UPDATE_GOLDEN=1` and reviewed by hand
 const routes = Object.entries(ROUTES) as [string, Route][]
 
 const agent = await fixtures.agent()
@@ -37,7 +38,7 @@ const revoked = await fixtures.operator(['admin'])
 unwrap(await fixtures.root('deleteOperator', { params: { name: revoked.name } }))
 const CALLERS: Readonly<Record<string, Sign>> = {
   nobody: () => ({}),
-  // Of the right tenant and form, with an id that there is: all but the secret.
+  // A key of the right tenant and form, with an existing id and a wrong secret.
   'wrong key': bearer(`${fixtures.rootKey.slice(0, -1)}${fixtures.rootKey.endsWith('0') ? '1' : '0'}`),
   'revoked key': bearer(revoked.key),
   agent: bearer(agent.key),
@@ -46,7 +47,7 @@ const CALLERS: Readonly<Record<string, Sign>> = {
   installation: bearer(sharedStack().installation_key),
 }
 
-/** Asks with ids of things that are not there, so that whoever is let in changes nothing. */
+/** Requests a route with ids that do not exist, so that an admitted caller changes nothing. */
 async function ask(route: Route, sign: Sign): Promise<number> {
   const body = Buffer.from(route.body === undefined ? '' : '{"not":"what it takes"}')
   const url = new URL(
@@ -70,11 +71,11 @@ async function ask(route: Route, sign: Sign): Promise<number> {
   return answer.status
 }
 
-/** Let in: what was asked was looked at, and found wanting or not. Kept out: it was not. */
+/** A caller counts as admitted if the route looked at the request, whatever it answered. */
 const verdict = (status: number): string =>
   status === 401 ? 'who?' : status === 403 ? 'no' : status >= 500 ? `broken: ${status}` : 'in'
 
-/** Every route, by every caller, at the running edge. */
+/** Requests every route as every caller from the running edge. */
 async function measured(): Promise<Table> {
   const seen: Table = {}
   for (const [, route] of routes) {
@@ -85,17 +86,20 @@ async function measured(): Promise<Table> {
   return seen
 }
 
-test('each route against each kind of caller is as the golden table says', async () => {
+test('each route admits exactly the kinds of callers in the golden table', async () => {
   const seen = await measured()
   if (process.env['UPDATE_GOLDEN'] === '1') writeFileSync(GOLDEN, `${JSON.stringify(seen, null, 2)}\n`)
   expect(seen).toEqual(golden)
 })
 
-/** Open, or to those who carry something else than a credential of these: who has what a link or a browser carries is told beside them. */
+/**
+ * Routes whose callers are authenticated otherwise than by these keys: by a link's token, a
+ * browser's session or Slack's signature.
+ */
 const otherwise = (callers: Route['callers']): boolean =>
   callers.some((caller) => ['anyone', 'link', 'slack', 'console'].includes(caller))
 
-/** Open to anyone, and why. This list may only get shorter. */
+/** Routes open to anyone, with the reason. This list may only get shorter. */
 const OPEN: Readonly<Record<string, string>> = {
   'POST /v1/worker/enroll': 'the one-time token in the body is the key',
   'GET /.well-known/countersign/keys.json': 'public keys, for offline verification',
@@ -118,7 +122,7 @@ test('only the listed routes are open, and each says so in its declaration', () 
   expect(letIn.filter((route) => !(route in OPEN))).toEqual([])
 })
 
-test('nobody but a worker gets in where workers do, nobody but an operator where operators do', () => {
+test('routes of workers admit only workers, and routes of operators only operators', () => {
   for (const [, { method, path, callers }] of routes) {
     const row = golden[`${method} ${path}`] ?? {}
     if (otherwise(callers)) continue
@@ -132,7 +136,7 @@ test('nobody but a worker gets in where workers do, nobody but an operator where
   }
 })
 
-/** Routes that take a body, answer from it and change nothing. */
+/** Routes that take a body and change nothing. */
 const WITHOUT_EFFECT = [
   'POST /v1/approvals/{id}/preview',
   'POST /v1/policies/check',
@@ -140,7 +144,7 @@ const WITHOUT_EFFECT = [
   'POST /v1/decisions',
 ]
 
-/** What an approver does besides reading: answers, takes answers back, and says who is asked while they are away. */
+/** Actions of an approver besides reading: answering, revoking answers, and naming a delegate. */
 const ANSWERING = [
   'POST /v1/approvals/{id}/decision',
   'DELETE /v1/approvals/{id}/links',
@@ -159,8 +163,8 @@ test('an auditor changes nothing, an approver only answers', () => {
 })
 
 /**
- * No Cedar action of their own: the call that is proposed is the question, and a link's approval is; a session by itself permits
- * nothing.
+ * Routes without their own Cedar action: policy is asked about the proposed call, or about the
+ * approval of the link. A session alone permits nothing.
  */
 const deciding = [
   'proposeCall',
@@ -171,30 +175,30 @@ const deciding = [
   'consoleSignOut',
 ]
 
-test('every route but the open ones has a Cedar action, or decides by itself', () => {
+test('every route except the open ones has a Cedar action, or asks policy itself', () => {
   for (const [name, { callers, action }] of routes) {
     if (callers.includes('anyone')) expect([name, action]).toEqual([name, null])
     else expect([name, action !== null || deciding.includes(name)]).toEqual([name, true])
   }
 })
 
-/** Leaves the operator who runs the tests what it takes to put the policies back. */
+/** Still permits the tests' operator to restore the policies. */
 const KEEPER = `permit (principal == Operator::"root", action in [Action::"policy.read", Action::"policy.write", Action::"policy.activate"], resource);`
 
-test('L1 nobody is let in for being somebody: where policy permits nothing, every route refuses every caller', async () => {
+test('L1 if policy permits nothing, every route refuses every caller', async () => {
   const none = Object.fromEntries(
     Object.keys(unwrap(await fixtures.root('readPolicies', {})).policies).map((name) => [name, null]),
   )
   const seen = await fixtures.withPolicies({ ...none, keeper: KEEPER }, measured)
   for (const [name, { method, path, callers }] of routes) {
     if (otherwise(callers) || deciding.includes(name)) continue
-    if (callers.includes('installation')) continue // no tenant's policies count there: test/edge/policy/installation.test.ts
+    if (callers.includes('installation')) continue // a tenant's policies don't apply to these; see test/edge/policy/installation.test.ts
     const letIn = Object.entries(seen[`${method} ${path}`] ?? {}).filter(([, said]) => said === 'in')
     expect([name, letIn]).toEqual([name, []])
   }
 })
 
-test('where policy permits everything, a route still lets in only the kinds of caller that it names', async () => {
+test('if policy permits everything, a route still admits only the kinds of callers that it names', async () => {
   const seen = await fixtures.withPolicies({ everything: 'permit (principal, action, resource);' }, measured)
   for (const [name, { method, path, callers }] of routes) {
     if (otherwise(callers)) continue

@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { shardOf } from '../../infra/testing/order.ts'
 import { testProjects } from '../../infra/testing/projects.ts'
 
-/** A tree of these files. */
+/** Makes a tree of these files. */
 function treeOf(files: Readonly<Record<string, string>>): string {
   const root = mkdtempSync(join(tmpdir(), 'countersign-projects-'))
   onTestFinished(() => rmSync(root, { recursive: true }))
@@ -45,7 +45,7 @@ test('a test file is a unit test unless it reaches a module that starts processe
   })
 })
 
-test('the shards hold every file once, none has twice the time of another, and each machine deals alike', () => {
+test('every file is in exactly one shard, no shard takes twice as long as another, and every machine computes the same shards', () => {
   const files = Array.from({ length: 61 }, (_, n) => ({
     file: n,
     name: `test/${n}.test.ts`,

@@ -1,7 +1,8 @@
-// infra/check/text.ts and infra/check/plain-english.ts bite: each is given a small made-up tree that breaks a rule, and its lawful neighbour.
+// Tests infra/check/text.ts and infra/check/plain-english.ts on small made-up trees: one that
+// breaks a rule, and a similar one that does not.
 
 import { describe, expect, test } from 'vitest'
-import { freeRelatives } from '../../infra/check/plain-english.ts'
+import { oddComments } from '../../infra/check/plain-english.ts'
 import { faultsIn } from '../../infra/check/text.ts'
 
 const ROOT = '/srv/somewhere/countersign'
@@ -62,7 +63,7 @@ describe('places and names', () => {
 })
 
 describe('text that belongs to one machine', () => {
-  // Put together here, so that this file holds none of it.
+  // Assembled here, so that this file does not contain the forbidden text.
   const host = ['registry', 'example', 'org'].join('.')
   holds([
     [
@@ -85,28 +86,35 @@ describe('text that belongs to one machine', () => {
     ['the word registry passes', { 'README.md': 'the policy registry. Then\n' }, []],
   ])
 
-  test('the neighbours of a checkout in a folder of its own are refused too', () => {
+  test('paths beside the checkout are refused too, unless its parent is a folder of every machine', () => {
     const files = { 'README.md': 'see /builds/notes.md\nnot host/builds/x\n' }
     expect(faults(files, '/builds/countersign')).toEqual(['machine-path README.md:1'])
     expect(faults(files, '/srv/countersign')).toEqual([])
   })
 })
 
-test('comments of the product that begin with a free relative clause are counted', () => {
+test('a comment that begins with a free relative, or has a word that we avoid, is reported with a better one', () => {
   const text = [
-    '// Who sends it twice is told.',
+    '// Who sends it twice is refused.',
     ' * What it holds.',
     '  /** Where it lies. */',
     '// The worker sends it.',
     "const a = '// Who '",
+    `const b = 1 // closed ${['mean', 'while'].join('')}`,
+    '// It is signed anew.',
+    '// Only so many wait, so long as there is room.',
   ].join('\n')
   const tree = new Map([
     ['edge/run/a.ts', text],
-    ['test/a.test.ts', text],
+    ['cli/skills/templates/assemblyscript/assembly/a.ts', text],
+    ['docs/a.md', text],
   ])
-  expect(freeRelatives(tree).map((line) => line.split(' ', 1)[0])).toEqual([
-    'edge/run/a.ts:1',
-    'edge/run/a.ts:2',
-    'edge/run/a.ts:3',
+  expect(oddComments(tree).map(({ at, todo }) => `${at} ${todo.split(' ', 1)[0]}`)).toEqual([
+    'edge/run/a.ts:1 begin',
+    'edge/run/a.ts:2 begin',
+    'edge/run/a.ts:3 begin',
+    'edge/run/a.ts:6 write',
+    'edge/run/a.ts:7 write',
+    'edge/run/a.ts:8 write',
   ])
 })

@@ -14,7 +14,7 @@ import { startTestStack } from '../support/stack/stack.ts'
 
 /** Documents with a test file of their own, because they need a stack that nobody has used before. */
 const ELSEWHERE = ['docs/policies.md', 'docs/skills.md']
-/** How many blocks of a document no test can run. */
+/** The number of blocks in each document that no test can run. */
 const LEFT_OUT: Readonly<Record<string, number>> = {
   'README.md': 1, // `npm start`, which runs until Ctrl-C: test/journey/start.test.ts
   'docs/hosts.md': 3, // systemd: `npm run test:hosts`. Cloudflare: an account
@@ -73,7 +73,7 @@ describe('commands', () => {
     for (const folder of folders) rmSync(folder, { recursive: true })
   })
 
-  /** Where a document shows nothing of an answer, anything may come. */
+  /** A command without a shown answer may print anything. */
   const leftOut = (step: Step): Step =>
     step.kind === 'command' && step.shown.length === 0 ? { ...step, shown: ['…'] } : step
 

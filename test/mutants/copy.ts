@@ -32,7 +32,7 @@ export function copyTree(root: string): Copy {
   })
   const files = listed.split('\0').filter((file) => file !== '' && existsSync(join(ROOT, file)))
   for (const file of files) cpSync(join(ROOT, file), join(root, file), { recursive: true })
-  // A folder of our own, because vitest keeps its caches there.
+  // A separate folder, because vitest keeps its caches there.
   const modules = join(root, 'node_modules')
   mkdirSync(modules)
   for (const name of readdirSync(join(ROOT, 'node_modules')).filter((name) => !/^\.vite/.test(name)))

@@ -41,7 +41,7 @@ const needsStack = ({ tests }: Tests): boolean =>
       readFileSync(join(ROOT, test), 'utf8').includes('sharedStack'),
   )
 
-/** Does `work` for each. Nothing more begins after a signal. */
+/** Runs `work` for each item. Starts nothing more after a signal. */
 async function each<T extends Tests>(
   all: readonly T[],
   work: (one: T, copy: Copy) => Promise<void>,
@@ -58,7 +58,7 @@ async function each<T extends Tests>(
 const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`
 const since = (moment: number): string => seconds(performance.now() - moment)
 
-// All tests that are run as whole files, and all that are chosen by their titles, with a stack and without: at most four runs.
+// Groups the tests into at most four runs: whole files or chosen titles, with a stack or without.
 const kinds = Map.groupBy(wanted, (mutant) => `${needsStack(mutant)} ${mutant.titled === undefined}`)
 const unbroken = [...kinds.values()].map((mutants): Tests => {
   const titles = mutants.flatMap(({ titled }) => titled ?? [])

@@ -3,7 +3,7 @@
 
 import { findOnce, type Span } from '../support/find-in-source.ts'
 
-/** What a mutant attacks, as docs/threat-model.md divides the boundaries. */
+/** The boundary that a mutant attacks, as in docs/threat-model.md. */
 export type Area =
   | 'json'
   | 'ids'
@@ -40,7 +40,7 @@ export type Held = {
   readonly file: string
   /** Test files; at least one of their tests must fail. */
   readonly tests: readonly string[]
-  /** Of these files, only the tests whose full title matches: where one of many is enough. */
+  /** Runs only the tests of these files whose full title matches. */
   readonly titled?: string
   readonly lines: readonly Line[]
 }
@@ -57,7 +57,7 @@ export const mutantsOf = (held: readonly Held[]): Mutant[] =>
     lines.map(([text, becomes, gains]) => ({ ...rest, text, becomes, gains })),
   )
 
-/** Where its text is in its file; undefined unless it is there exactly once. */
+/** The position of the mutant's text in its file; undefined unless it occurs exactly once. */
 export const spanOf = ({ text }: Pick<Mutant, 'text'>, source: string): Span | undefined =>
   findOnce(text, source)
 

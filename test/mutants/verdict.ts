@@ -20,7 +20,7 @@ export type Verdict =
   | { readonly kind: 'late' }
   | { readonly kind: 'broken'; readonly why: string }
 
-/** What we read of vitest's JSON report. */
+/** The part of vitest's JSON report that we read. */
 type Report = { testResults: { message: string; assertionResults: { fullName: string; status: string }[] }[] }
 
 const TERM_MS = 10_000
@@ -50,7 +50,7 @@ export async function judge(
   const output = openSync(log, 'w')
   const [program = '', ...argv] = pdeathsig([vitest, ...options])
   const env = { ...process.env, TMPDIR: scratch }
-  const child = spawn(program, argv, { cwd: root, env, stdio: ['ignore', output, output], detached: true }) // its group ends together
+  const child = spawn(program, argv, { cwd: root, env, stdio: ['ignore', output, output], detached: true }) // so that its whole process group can be killed
   closeSync(output)
   const inTime = await endOf(child, limit_ms, stopped)
   if (!inTime) return { kind: 'late' }
@@ -83,7 +83,7 @@ async function endOf(
   await once(child, 'exit')
   clearTimeout(late)
   stopped.removeEventListener('abort', end)
-  signal('SIGKILL') // what it left running
+  signal('SIGKILL') // processes that it left behind
   return inTime
 }
 

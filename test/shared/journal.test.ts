@@ -14,7 +14,7 @@ function chained(drafts: readonly Draft[], from = GENESIS): JournalEntry[] {
   const entries: JournalEntry[] = []
   let head = from
   for (const draft of drafts) {
-    const link = { ...draft, seq: head.seq + 1, at_ms: 1_763_000_000_000 - head.seq, prev: head.hash } // the clock goes back, and may
+    const link = { ...draft, seq: head.seq + 1, at_ms: 1_763_000_000_000 - head.seq, prev: head.hash } // the clock may go back
     const entry = { ...link, hash: entryHash(link) }
     entries.push(entry)
     head = entry

@@ -213,8 +213,8 @@ describe('consistency', () => {
           if (other === n) continue
           if (verifyConsistency({ ...claim, n: other, rootN: at(roots, other) }))
             throw new Error(`${m} of ${n} as of ${other}`)
-          // The size is signed with the root, so a root under another size is somebody else's lie;
-          // a deeper tree would show it all the same.
+          // The size is signed together with the root, so only a dishonest signer could combine a
+          // root with another size; a tree of another depth is detected even then.
           const deeper = Math.ceil(Math.log2(other)) > Math.ceil(Math.log2(n))
           if (deeper && verifyConsistency({ ...claim, n: other }))
             throw new Error(`${m} of ${n} as of ${other}, with its own root`)

@@ -6,7 +6,10 @@ const CLOSING = new Set([')', ']', '}'])
 
 export type Span = { readonly at: number; readonly length: number }
 
-/** Where `text` is in `source`: white space between tokens and trailing commas may differ. Undefined unless there is exactly one place. */
+/**
+ * The position of `text` in `source`, ignoring white space between tokens and trailing commas.
+ * Undefined unless it occurs exactly once.
+ */
 export function findOnce(text: string, source: string): Span | undefined {
   const tokens = text.match(TOKEN) ?? []
   const pattern = tokens

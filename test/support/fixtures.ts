@@ -15,7 +15,7 @@ export function unwrap<T>(answer: Result<T, Problem>): T {
   throw new Error(`the edge answered ${JSON.stringify(answer.error)}`)
 }
 
-/** Status and code of a refusal, or a text that says that it was none. */
+/** Status and code of a refusal, or a text that says that there was no refusal. */
 export function refusalOf<T>(answer: Result<T, Problem>): string {
   return answer.ok
     ? `no refusal: ${JSON.stringify(answer.value)}`

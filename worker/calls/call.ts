@@ -142,9 +142,12 @@ async function runUnlessUntrusted(
  */
 function resultOfBug(error: unknown, call: string, { link, log }: CallContext): ExecutionResult {
   const fault = errorReport(error)
-  log.warn('a call failed by a bug of the worker', { call, ...fault })
+  log.warn('a call failed because of a bug of the worker', { call, ...fault })
   return notStarted(
-    { kind: 'infra', detail: `the worker failed on a bug (${fault.code}); its log says where` },
+    {
+      kind: 'infra',
+      detail: `the call failed because of a bug of the worker (${fault.code}); its log says where`,
+    },
     link.clock.now(),
   )
 }

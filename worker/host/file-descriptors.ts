@@ -1,5 +1,6 @@
-// Owns file descriptors that pass between the worker and what it starts: files without a name, and the closing of what the worker itself
-// inherited (S21). Nothing here is ever visible in a file system.
+// Owns the file descriptors that the worker passes to the programs it starts: it makes unnamed
+// files, which no other process can open by a path, and closes the descriptors that the worker
+// itself inherited (S21).
 
 import {
   closeSync,
@@ -18,10 +19,10 @@ import { errorReport } from './error-report.ts'
 const O_TMPFILE = 0o20000000 | constants.O_DIRECTORY
 const O_CLOEXEC = 0o2000000
 
-/** Memory rather than disk, where there is such a thing. */
+/** In order of preference: a folder in memory, then one on disk. */
 const FOLDERS = ['/dev/shm', tmpdir()]
 
-/** A folder that can hold files without a name. */
+/** Returns the first folder whose file system supports unnamed files (O_TMPFILE). */
 export function scratchFolder(): string {
   const folder = FOLDERS.find((candidate) => {
     try {
@@ -36,7 +37,10 @@ export function scratchFolder(): string {
   return folder
 }
 
-/** What is opened for one purpose: where one can't be, those that are `kept` by then are closed. */
+/**
+ * Opens several descriptors as one step: if one can't be opened, closes those passed to `keep`
+ * before and rethrows.
+ */
 export function together<T>(open: (keep: (fd: number) => number) => T): T {
   const kept: number[] = []
   try {
@@ -50,11 +54,14 @@ export function together<T>(open: (keep: (fd: number) => number) => T): T {
   }
 }
 
-/** Nobody's fault: this host has no more of it at this moment, and says nothing of what was asked for. */
+/**
+ * Whether the host ran out of descriptors or memory for a moment. Such an error says nothing about
+ * the file that was to be opened.
+ */
 export const isShortage = (error: unknown): boolean => SHORTAGES.has(errorReport(error).code)
 const SHORTAGES: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOMEM'])
 
-/** A file that only its descriptor leads to, with the read position at its start. */
+/** Makes an unnamed file and returns its descriptor, with the read position at the start. */
 export const namelessFile = (folder: string, content?: Uint8Array): number =>
   together((keep) => {
     const fd = keep(openSync(folder, O_TMPFILE | constants.O_RDWR, 0o600))
@@ -62,15 +69,18 @@ export const namelessFile = (folder: string, content?: Uint8Array): number =>
     return fd
   })
 
-/** Leaves the position where it is. */
+/** Writes from the start of the file without moving the read position. */
 export function fill(fd: number, content: Uint8Array): void {
   for (let at = 0; at < content.byteLength; ) at += writeSync(fd, content, at, content.byteLength - at, at)
 }
 
-/** The same file again with a position of its own: descriptors that are passed on share theirs. */
+/**
+ * Opens the same file again. The new descriptor has its own read position; inherited copies of one
+ * descriptor share theirs.
+ */
 export const reopen = (fd: number): number => openSync(`/proc/self/fd/${fd}`, constants.O_RDONLY)
 
-/** A file to be read from its start, by a descriptor that can't write. */
+/** Makes an unnamed file with this content and returns a read-only descriptor of it. */
 export function inputFile(folder: string, content: Uint8Array): number {
   const fd = namelessFile(folder, content)
   try {
@@ -86,8 +96,9 @@ export function contentOf(fd: number): string {
 }
 
 /**
- * Closes every descriptor above 2 that would live through an exec. Call it first thing: whoever started the worker may have left some
- * open, and bubblewrap passes on all that it gets. Returns what it closed.
+ * Closes every descriptor above 2 that would survive an exec, and returns those it closed. Call it
+ * before anything else: the worker's parent may have left some open, and bubblewrap passes on every
+ * descriptor that it inherits.
  */
 export function closeInheritedDescriptors(): number[] {
   const closed: number[] = []
@@ -100,7 +111,10 @@ export function closeInheritedDescriptors(): number[] {
   return closed
 }
 
-/** Whether exec closes it. The descriptor that listed the folder is gone by now. */
+/**
+ * Whether exec closes the descriptor. The one that listed the folder is closed by now, so it can't
+ * be read.
+ */
 function staysBehind(fd: number): boolean {
   let info: string
   try {

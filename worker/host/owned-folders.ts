@@ -1,12 +1,16 @@
-// Owns what the sandbox makes on the host: programs of ours, and folders, named after the worker that made them, closed to others, and gone afterwards,
-// whatever a tool left in them. In tier C a call's workspace is none of these: it is memory that goes with the sandbox.
+// Owns the programs and folders that the sandbox makes on the host. A folder's name contains the
+// pid of its worker, other users can't enter it, and it is removed afterwards, whatever a tool left
+// in it. A tier C workspace is not one of these folders: it is in memory and ends with the sandbox.
 
 import { randomUUID } from 'node:crypto'
 import { renameSync, writeFileSync } from 'node:fs'
 import { chmod, mkdir, mkdtemp, readdir, rename, rm, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** call: the workspace of a call in tier B. canary: that of a program which tries the sandbox. countersign-pipes: where others have theirs, too. */
+/**
+ * call: the workspace of a tier B call. canary: the workspace of a canary. countersign-pipes: in a
+ * folder that other programs use too, hence the longer name.
+ */
 type Kind = 'call' | 'relay' | 'canary' | 'input' | 'output' | 'countersign-pipes'
 
 const LEFT_OVER = /^(?:call|relay|canary|input|output|countersign-pipes)-([0-9]+)-/
@@ -14,7 +18,10 @@ const LEFT_OVER = /^(?:call|relay|canary|input|output|countersign-pipes)-([0-9]+
 export const ownFolder = (root: string, kind: Kind): Promise<string> =>
   mkdtemp(join(root, `${kind}-${process.pid}-`))
 
-/** Under a name of its own first: another worker of the same home (`doctor` beside `run`) may be executing it. */
+/**
+ * Writes a temporary file and renames it: another worker with the same home (`doctor` beside `run`)
+ * may be executing the old one.
+ */
 export function writeProgram(path: string, bytes: Buffer): void {
   writeFileSync(`${path}.${process.pid}`, bytes, { mode: 0o500 })
   renameSync(`${path}.${process.pid}`, path)
@@ -32,15 +39,15 @@ export async function callFolder(root: string, cwd: string): Promise<string> {
 }
 
 /**
- * What workers left that were killed, and what could not be removed then. One that still runs may share the root (`doctor` beside
- * `run`) and keeps its own.
+ * Removes the folders of workers that have ended. A worker that still runs may share the root
+ * (`doctor` beside `run`) and keeps its folders.
  */
 export async function removeLeftOvers(root: string): Promise<void> {
   const left = (await readdir(root)).filter((name) => isOver(Number(LEFT_OVER.exec(name)?.[1])))
   await Promise.all(left.map((name) => removeFolder(join(root, name))))
 }
 
-/** Whether the number is no process's; of anything that is no number it is not said. */
+/** Whether no process has this pid; false for anything that is not a pid. */
 export function isOver(pid: number): boolean {
   if (!(pid > 0)) return false
   try {
@@ -51,7 +58,10 @@ export function isOver(pid: number): boolean {
   }
 }
 
-/** Whether the folder is gone. It never throws: what a tool nests, names or closes is no reason for a worker to end. */
+/**
+ * Removes the folder and returns whether it is gone. Never throws, because no tool may end the
+ * worker by how it nests, names or locks its files.
+ */
 export async function removeFolder(folder: string): Promise<boolean> {
   const remove = (): Promise<void> => rm(folder, { recursive: true, force: true })
   try {
@@ -66,8 +76,9 @@ export async function removeFolder(folder: string): Promise<boolean> {
 }
 
 /**
- * A folder without permissions can't be emptied, and one that lies deeper than a path may be long can't be named. So each is opened and
- * moved up beside the first ones, until none holds another. Names are bytes: a tool's need be no text. No process of the tool is left.
+ * Makes a tree removable: gives permissions to each folder, and moves nested folders up to the top,
+ * because a path longer than the kernel's limit can't be named. Names are read as bytes, because a
+ * tool's need not be valid UTF-8. No process of the tool is left by then.
  */
 async function flatten(folder: string): Promise<void> {
   const root = Buffer.from(folder)
@@ -80,7 +91,7 @@ async function flatten(folder: string): Promise<void> {
         await unlink(path)
         continue
       }
-      await chmod(path, 0o700) // to be moved, it has to be writable too
+      await chmod(path, 0o700) // a folder must be writable to be moved
       const up = at === root ? path : Buffer.from(join(folder, randomUUID()))
       if (up !== path) await rename(path, up)
       folders.push(up)

@@ -28,7 +28,8 @@ export const search = (question: Question): Search => ({
 })
 
 /**
- * Costs: so many list items take as long as one node of a policy, so many characters as one item.
+ * Costs: this many list items take as long as one node of a policy, and this many characters as
+ * long as one item.
  */
 const ITEMS_A_STEP = 16
 export const CHARS_AN_ITEM = 4_096

@@ -88,7 +88,7 @@ export async function claimForWorker(
     }
     const granted = claimCall(run, tx, facts.value, record, executor)
     if (!granted.ok) return granted
-    run.leases.forget(n) // it has reports of an earlier fence
+    run.leases.forget(n) // the lease has reports from an earlier fence
     return handOver(directory, record.proposal, plan, granted.value.envelope)
   })
 }

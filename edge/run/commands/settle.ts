@@ -32,7 +32,7 @@ type SignedEnding = {
 }
 
 const NO_CALL = failure('stale_fence', 'no such call')
-const OTHER_FILES = failure('attestation_invalid', 'the statement names other files than the worker has put')
+const OTHER_FILES = failure('attestation_invalid', 'the statement names files that the worker did not upload')
 
 /** A repeated settlement receives its first answer. */
 export async function settleForWorker(

@@ -9,7 +9,10 @@ import { Waiter, WaiterLeases } from './cpu-turns.ts'
 /** Many callers may wait, each for another call to end, so those further back poll less often. */
 const [POLL_MS, POLL_MAX_MS] = [5, 250]
 
-/** Who takes a slot, and for which skill. `who` is an agent, or the author who tries a skill. */
+/**
+ * The caller that takes a slot, and the skill it is for. `who` is an agent, or the author who tries
+ * a skill.
+ */
 export type SlotCaller = readonly [tenant: string, who: string, skill: string]
 
 /**

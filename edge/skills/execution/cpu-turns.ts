@@ -38,9 +38,9 @@ export class Waiter {
 }
 
 /**
- * What each waiter holds, and until when. Leases expire because the platform can end an object in
- * the middle of its work (if the disk is full, for instance), and then nobody releases what it
- * holds.
+ * The leases of waiters: what each one holds, and until when. Leases expire because the platform
+ * can end an object in the middle of its work (if the disk is full, for instance), and then nobody
+ * releases what it holds.
  */
 export class WaiterLeases<T> {
   readonly #all = new Map<Waiter, { readonly what: T; readonly until: number }>()
@@ -168,7 +168,7 @@ export class CpuTurns {
   }
 }
 
-/** A timer this late was delayed by other work; that work gets so many chances to finish. */
+/** A timer this late was delayed by other work, which gets this many chances to finish. */
 const [LATE_MS, IDLE_TRIES] = [2, 5]
 
 /**

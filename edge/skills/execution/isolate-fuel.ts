@@ -74,8 +74,8 @@ class FuelAccount {
   #yieldedAt = Date.now()
   #isSync = false
   /**
-   * What is left of the budget for code that can't suspend, and the total when that code ran last:
-   * a different total shows that suspendable code has paid since.
+   * The rest of the budget for code that can't suspend, and the total when that code ran last: a
+   * different total shows that suspendable code has paid since.
    */
   #syncBudget = 0
   #totalAfterSync
@@ -100,7 +100,7 @@ class FuelAccount {
     return this.#granted - Math.max(0, this.#total)
   }
 
-  /** Puts so much of the remaining fuel into the counter and the rest into the reserve. */
+  /** Puts this much of the remaining fuel into the counter and the rest into the reserve. */
   #fill(units) {
     this.#reserve = this.#total - units
     this.#counter.value = BigInt(units)

@@ -1,5 +1,5 @@
-// Checks what a skill returned against its tool's contract, and cleans the detail of its ending.
-// Whatever happens, a claimed call must end here: a call that nobody settles ends `indeterminate`.
+// Checks what a skill returned against its tool's contract, and cleans the detail of its ending. A
+// claimed call must end here in every case: a call that nobody settles ends `indeterminate`.
 
 import { parseJson } from '../../../shared/bytes/json.ts'
 import { SIGNED_TEXT_CHARS, toSignableText } from '../../../shared/bytes/signable-text.ts'

@@ -1,4 +1,4 @@
-// What ends a skill call from outside: its deadline, or somebody who cancels it.
+// Ends a skill call from outside: at its deadline, or when somebody cancels it.
 
 /** `stopped` resolves with the reason; `dispose` removes the timer and the listener. */
 export type StopSignal = {

@@ -105,7 +105,7 @@ export class OperandStack {
     return 0
   }
 
-  /** A branch or join with so many ways. */
+  /** A branch or join with this many ways. */
   #branch(ways: number): void {
     this.#budget.spend(ways * (POINT_COST + this.#locals + this.#height))
   }

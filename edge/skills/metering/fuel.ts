@@ -50,7 +50,7 @@ type Frame = {
 
 /** Indices of the imported fuel counter and of the function to call for more fuel. */
 export type FuelImports = { readonly counter: number; readonly more: number }
-/** What metering a function needs to know about its module. */
+/** The facts about a module that metering one of its functions needs. */
 export type FunctionContext = {
   readonly signatures: Signatures
   /** The compile budget, shared by all functions of the module. */

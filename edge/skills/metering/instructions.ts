@@ -201,8 +201,8 @@ const PREFIXED: Readonly<Record<number, readonly (InstructionKind | undefined)[]
     [16, 16, index, 1, 1],
     [17, 17, index, -3, PRICE.bulk],
   ]),
-  // Where exact changes would need a row for each instruction, 0 overestimates the height of the
-  // stack.
+  // Exact changes of the stack's height would need a row for each of these instructions; 0
+  // overestimates the height, which is safe.
   [OP.vector]: toTable([
     [0, 10, memoryArgument, 0, PRICE.memory],
     [11, 11, memoryArgument, -2, PRICE.memory], // v128.store

@@ -164,7 +164,7 @@ describe('skill.toml', () => {
   })
 })
 
-describe('what is built', () => {
+describe('build results', () => {
   test('a skill’s package is the same, byte for byte, wherever it is built', async () => {
     const once = await built('hello')
     mkdirSync(join(folder, 'elsewhere/deeper'), { recursive: true })

@@ -54,7 +54,7 @@ const outputOf = async (name: string, args: Record<string, unknown> = {}): Promi
 
 const HELLO = `export const run = (tool, input) => JSON.stringify({ tool, greeting: 'Hello, ' + JSON.parse(input).name + '!' })`
 
-describe('what is built', () => {
+describe('build results', () => {
   test('a JavaScript skill is a component of the world that can be metered, and under a quarter of the size limit', async () => {
     const code = await javaScriptSkill(HELLO, SkillCapability.options)
     const read = readComponent(code)
@@ -85,7 +85,7 @@ describe('what is built', () => {
   })
 })
 
-describe('what runs', () => {
+describe('calls of a JavaScript skill', () => {
   test('a JavaScript skill receives tool and input and returns its result', async () => {
     const name = await tool(HELLO)
     expect(await outputOf(name, { name: 'Ünal 😀' })).toEqual({ tool: 'run', greeting: 'Hello, Ünal 😀!' })

@@ -30,7 +30,7 @@ export function byProgram([program = '', ...args]: readonly string[]): Target {
       const made = (await asked('open', ...(seconds === undefined ? [] : [String(seconds)]))) as {
         id?: unknown
         link?: unknown
-      } | null // what it is, is looked at next
+      } | null // its shape is checked next
       if (made === null) return undefined
       const { id, link } = made
       if (typeof id !== 'string' || typeof link !== 'string')

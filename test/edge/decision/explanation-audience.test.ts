@@ -1,5 +1,6 @@
-// Who reads what of a decision: an agent what it can act on and no names of others, an operator
-// everything. Only calls that were not allowed store an explanation, and it is never signed.
+// Readers of an explanation: an agent reads only changes that it can act on and no names of others,
+// an operator reads everything. Only calls that were not allowed store an explanation, and it is
+// never signed.
 
 import { expect, test } from 'vitest'
 import { verifyBundle } from '../../../shared/evidence/bundle.ts'

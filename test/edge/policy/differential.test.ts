@@ -430,7 +430,7 @@ describe('the engine’s memory', () => {
   })
 
   test('the engine’s memory does not grow with the number of policy sets seen', () => {
-    const { memory } = initSync({ module: new Uint8Array() }) // it is running already, and this only hands it out
+    const { memory } = initSync({ module: new Uint8Array() }) // returns the worker that is already running
     const seen = (mark: number): void => {
       const rules = Array.from(
         { length: 1_000 },

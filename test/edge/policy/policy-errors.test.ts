@@ -214,7 +214,7 @@ test.each([
 ])('an unusable policy set is refused, and the present one stays: %s', async (_name, policies) => {
   const before = await present()
   const answer = await put(policies)
-  if (answer.ok) unwrap(await put(before.policies)) // else every later test would fail for this one's sake
+  if (answer.ok) unwrap(await put(before.policies)) // or every later test would fail too
   expect(refusalOf(answer)).toBe('422 invalid_policy')
   expect(await present()).toEqual(before)
 })

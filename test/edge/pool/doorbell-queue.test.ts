@@ -20,7 +20,7 @@ const named = (rings: readonly Doorbell[]): string => rings.map(({ call }) => ca
 test('an agent’s next doorbell goes out when one of its calls is claimed', () => {
   const rings = new DoorbellQueue(BOUNDS)
   expect([1, 2, 3, 4].map((n) => named(rings.add(ring('a', n), 0)))).toEqual(['a.1', 'a.2', '', ''])
-  expect(named(rings.add(ring('b', 1), 0))).toBe('b.1') // whatever the other agent has
+  expect(named(rings.add(ring('b', 1), 0))).toBe('b.1') // regardless of the other agent's doorbells
   expect(named(rings.remove(ring('a', 2), 1))).toBe('a.3')
   expect(named(rings.remove(ring('a', 2), 1))).toBe('') // reported twice
   expect(named(rings.remove(ring('a', 4), 1))).toBe('') // cancelled before its turn
@@ -107,7 +107,7 @@ test('a pool filled by one agent has room for other agents, up to their share', 
   for (const n of [1, 2]) rings.add(ring('c', n), 0)
   expect([rings.isFull(ring('c', 3), 0), rings.isFull(ring('d', 1), 0)]).toEqual([true, false])
   rings.add(ring('d', 1), 0)
-  expect(rings.isFull(ring('e', 1), 0)).toBe(true) // twice what may wait is the end
+  expect(rings.isFull(ring('e', 1), 0)).toBe(true) // at most twice the normal bound
 })
 
 test('a full pool accepts calls that runs report again only up to a bound', () => {

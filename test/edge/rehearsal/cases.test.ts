@@ -69,7 +69,7 @@ describe.each(files)('$file', ({ file, ...sent }) => {
     })
   })
 
-  // A running edge has the time that it has, counts for itself (test/edge/run/usage.test.ts), knows
+  // A running edge uses the real time, counts usage itself (test/edge/run/usage.test.ts), knows
   // files by their bytes (test/edge/policy/files.test.ts) and the folders of its runs
   // (test/edge/run/secrets-in-folder.test.ts).
   const live = named.filter(
@@ -90,7 +90,7 @@ describe.each(files)('$file', ({ file, ...sent }) => {
       const agent = as(request.agent)
       const { agent: _, run, ...call } = request
       const body = { ...call, ...(run === undefined ? {} : { run }) }
-      const { id } = unwrap(await agent('createRun', { body: run ?? {} })) // before policies change: what they decide is the call
+      const { id } = unwrap(await agent('createRun', { body: run ?? {} })) // before policies change, because these cases use the real call
       const ask = async () => {
         // An agent without permission for dry runs is refused one; the real proposal is decided
         // anyway.

@@ -52,7 +52,7 @@ const bundles = new Map<string, Bundle>()
 
 beforeAll(async () => {
   const lost = await propose(tool)
-  unwrap(await peer.claim(lost.id)) // and not another word
+  unwrap(await peer.claim(lost.id)) // and nothing else
   const expired = await propose(urgent)
 
   const succeeded = await propose(tool)

@@ -83,7 +83,7 @@ test.concurrent('an agent can upload only if one of its tools takes files, and o
   const text = ['aaaa', 'bbbb', 'cccc'].find((each) => sha256(each) === first?.sha256) ?? ''
   unwrap(await put(one, text, sha256(text), small))
   const renewed = unwrap(await items(small)).items
-  expect(renewed.map(({ sha256: digest }) => digest)).toEqual([second?.sha256, first?.sha256]) // its time begins anew
+  expect(renewed.map(({ sha256: digest }) => digest)).toEqual([second?.sha256, first?.sha256]) // uploading it again restarts its lifetime
   expect(renewed[1]?.until_ms).toBeGreaterThan(first?.until_ms ?? Number.POSITIVE_INFINITY)
 })
 

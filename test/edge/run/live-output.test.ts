@@ -230,7 +230,7 @@ test('a principal with too many open streams of a run can open another one after
   streams.pop()?.close()
   let written = 0
   const open = async () => {
-    written = (await write(call, 'stdout', written, '.')).next // that somebody is gone shows when they are told something
+    written = (await write(call, 'stdout', written, '.')).next // the edge notices a closed connection when it writes to it
     const again = await follow(call)
     streams.push(again)
     return again.status === 200

@@ -376,7 +376,7 @@ test('a stream is stored without gaps, although chunks are repeated, left out or
     ).next
   expect(await send(0, '0123456789')).toBe(10)
   expect(await send(0, '0123456789')).toBe(10) // its answer was lost
-  expect(await send(0, '0123456789abc')).toBe(13) // and there was more by then
+  expect(await send(0, '0123456789abc')).toBe(13) // more output had been written by then
   expect(await send(20, 'behind a gap')).toBe(13)
   expect(await send(13, '')).toBe(13)
   expect(await send(0, 'another stream', 'stderr')).toBe(14)

@@ -29,7 +29,7 @@ test.concurrent('the first claim fixes the worker of the run’s folder, and onl
   const claim = unwrap(await holder.claim(first.id))
   expect(grantOf(claim.grant).folder).toBe('new')
   expect(refusalOf(await other.claim(beside.id))).toBe('409 not_claimable')
-  expect(grantOf(unwrap(await holder.claim(beside.id)).grant).folder).toBe('new') // nothing can be there yet
+  expect(grantOf(unwrap(await holder.claim(beside.id)).grant).folder).toBe('new') // no call can have left files yet
   const plain = unwrap(await other.claim(elsewhere.id))
   expect(grantOf(plain.grant).folder).toBeUndefined()
   unwrap(await holder.settle(claim))
@@ -45,7 +45,7 @@ test.concurrent('a worker that refused every call of a run no longer has its fol
   const [first, beside, next] = [await propose(run), await propose(run), await propose(run)]
   const [one, two] = [unwrap(await holder.claim(first.id)), unwrap(await holder.claim(beside.id))]
   unwrap(await holder.settle(one, { outcome: { kind: 'refused', code: 'quota_exceeded', detail: 'full' } }))
-  expect(refusalOf(await other.claim(next.id))).toBe('409 not_claimable') // one is in the folder still
+  expect(refusalOf(await other.claim(next.id))).toBe('409 not_claimable') // one call still uses the folder
   unwrap(await holder.settle(two, NOT_HERE))
   const moved = unwrap(await other.claim(next.id))
   expect(grantOf(moved.grant).folder).toBe('new')

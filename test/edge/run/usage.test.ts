@@ -84,7 +84,7 @@ test('a policy can cap a run by the calls of one tool and by execution time', as
     const first = await inRun(run, tool)
     const claim = unwrap(await peer.claim(first.id))
     const began = Date.now()
-    while (Date.now() - began < 40) await inRun(run, other) // what runs uses time while it runs
+    while (Date.now() - began < 40) await inRun(run, other) // a running call uses time
     expect((await inRun(run, tool)).state).toBe('denied')
     unwrap(await peer.settle(claim))
     expect((await inRun(run, tool)).state).toBe('denied')

@@ -1,6 +1,6 @@
-// It is a defence that the worker is not root. Whatever options bubblewrap gets, its tool has ways
-// to the host if root starts it; if another user starts it the same program fails. The worker
-// refuses to start as root (test/worker/calls/call-life.test.ts).
+// Not being root is one of the worker's defences. If root starts bubblewrap, a tool has ways to the
+// host, whatever options bubblewrap gets; if another user starts it, the same tool fails. The
+// worker refuses to start as root (test/worker/calls/call-life.test.ts).
 
 import { spawnSync } from 'node:child_process'
 import { chmodSync, copyFileSync } from 'node:fs'

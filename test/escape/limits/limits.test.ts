@@ -231,7 +231,7 @@ time.sleep(${sleep})`
     expect(inB.outcome).toEqual({ kind: 'workspace_cap' })
     const mapped = '(libc.mmap(None, 1 << 20, 3, 1, file.fileno(), 0), file.close())' // Python's own would keep a descriptor
     const whole = 'libc.mmap(None, 1 << 20, 3, 1, file.fileno(), 0), file.close(), time.sleep(60)'
-    const elsewhere = `(libc.mmap(None, 4096, 3, 1, file.fileno(), 0), os.fork() or (${whole}), file.close())` // a page of it is seen first
+    const elsewhere = `(libc.mmap(None, 4096, 3, 1, file.fileno(), 0), os.fork() or (${whole}), file.close())` // the map appears before its pages do
     for (const source of [UNNAME('file'), UNNAME(mapped), UNNAME(elsewhere), HIDE]) {
       const { there } = arena.runFolder()
       const seen = await arena.launch({
@@ -353,7 +353,7 @@ time.sleep(20)`
   })
 })
 
-describe('the end', () => {
+describe('the end of a call', () => {
   /** Leaves its session, takes off the mark of tier B, and forks on. */
   const FLED = (word: string) => `
 import resource, signal, time

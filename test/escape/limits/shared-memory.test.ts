@@ -17,7 +17,7 @@ afterAll(async () => {
   await Promise.all([arena.close(), without.close()])
 })
 
-/** `mapped` maps and fills so many bytes; POPULATE fills them at once. */
+/** `mapped` maps and fills this many bytes; POPULATE fills them at once. */
 const PRELUDE = `
 libc.mmap.restype = ctypes.c_void_p
 libc.shmat.restype = ctypes.c_void_p

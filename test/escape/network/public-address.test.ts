@@ -212,7 +212,7 @@ test('a ClientHello is parsed in any fragments, and other bytes are malformed', 
     for (const flip of [1, 0x80, 0xff]) {
       const bent = Buffer.from(hello)
       bent.writeUInt8(bent.readUInt8(at) ^ flip, at)
-      readClientHello(bent) // any answer, but an answer
+      readClientHello(bent) // any result, as long as it returns
     }
   }
 })

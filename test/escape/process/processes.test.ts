@@ -38,7 +38,7 @@ const SHARED_PIDS: Swap = [
 ]
 const ALONE: Swap = [['--die-with-parent'], []]
 
-describe('what a tool sees', () => {
+describe('a tool’s view of the host', () => {
   const OPEN =
     "tell['open'] = [n for n in sorted(map(int, os.listdir('/proc/self/fd'))) if attempt(os.fstat, n) == 'ok']"
   const leak = () => ({ fd: openSync('/dev/null', 'r'), as: 251 })
@@ -136,7 +136,7 @@ tell['worker'] = attempt(os.kill, ${pid}, 0)`
   })
 })
 
-describe('what a tool may use', () => {
+describe('limits of a tool', () => {
   test('S27 a fork bomb is stopped at its limit', async () => {
     const plan = planOf(attack(forks(60)), { limits: { pids: 16 } })
     expect(attackReport(await arena.launch({ plan }))).toEqual({ end: 'EAGAIN', forks: 15 })
@@ -203,7 +203,7 @@ if os.fork() == 0:
 os.close(begins)
 os.read(begun, 1)`
 
-describe('what is left', () => {
+describe('after the end of a call', () => {
   test('S33 a daemon in its own session that ignores signals ends with its call, and does not delay it', async () => {
     for (const tier of ['B', 'C'] as const) {
       const word = unique()

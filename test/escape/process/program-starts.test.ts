@@ -59,7 +59,7 @@ const READS: readonly Seed[] = [
   ['tar', ({ folder }) => ['sh', '-c', 'tar -cf- -C "$1" canary | tar -xf- --to-command=cat', 'sh', folder]],
 ]
 
-describe('what reads', () => {
+describe('reading files of the host', () => {
   test.each(READS)('no file of the host is read by %s', async (_title, words) => {
     const argv = words({ file: `${home}/canary`, folder: home })
     const fenced = await arena.launch({ plan: planOf(argv, { tier: 'B' }) })
@@ -83,7 +83,7 @@ describe('what reads', () => {
   })
 })
 
-describe('what writes', () => {
+describe('writing files on the host', () => {
   const WRITES: readonly Seed[] = [
     ['a path glued to a long option', ({ file }) => ['sort', `--output=${file}`, '/dev/null']],
     ['a relative path glued to a short one', ({ file }) => ['sort', `-o${UP}${file.slice(1)}`, '/dev/null']],
@@ -105,7 +105,7 @@ describe('what writes', () => {
   })
 })
 
-describe('what reaches out', () => {
+describe('reaching hosts', () => {
   const NAMED: readonly (readonly [string, (port: number) => string[]])[] = [
     ['a bare host', (port) => ['curl', '--silent', '--show-error', `localhost:${port}`]],
     ['a host behind a user’s name', (port) => ['git', 'ls-remote', `http://user@localhost:${port}/it`]],
@@ -140,7 +140,7 @@ describe('what reaches out', () => {
   )
 })
 
-describe('what kills', () => {
+describe('killing processes of the host', () => {
   const KILLERS: readonly Seed[] = [
     ['pkill', () => ['pkill', '-9', '.']],
     ['a kill of everyone', () => ['kill', '-9', '-1']],
@@ -161,7 +161,7 @@ describe('what kills', () => {
   })
 })
 
-describe('words are words', () => {
+describe('arguments are passed on unchanged', () => {
   test('blanks, options and separators in a command are part of the program’s name', async () => {
     for (const name of ['echo ran', 'python3 -c "print(1)"', 'sh;echo', './echo ran', '$(echo ran)']) {
       const seen = await arena.launch({ plan: planOf([name]) })

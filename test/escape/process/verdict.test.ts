@@ -82,7 +82,7 @@ os._exit(3)`
   })
 })
 
-describe('what went wrong', () => {
+describe('failures and refusals', () => {
   const ending = {
     spawnError: undefined,
     code: undefined,

@@ -79,7 +79,7 @@ export const aboveAnswers = (): number =>
   (document.querySelector('.answer')?.getBoundingClientRect().top ?? 0) -
   (document.activeElement?.getBoundingClientRect().bottom ?? 0)
 
-/** How many pixels the page overflows sideways with this font size. */
+/** The number of pixels by which the page overflows sideways with this font size. */
 export function sideways(fontSize: string): number {
   document.documentElement.style.fontSize = fontSize
   return document.documentElement.scrollWidth - innerWidth

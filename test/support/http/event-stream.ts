@@ -1,4 +1,5 @@
-// A run's event stream as a browser would read it: events by the WHATWG rules, until enough have come or the time is up.
+// Reads a run's event stream like a browser, by the WHATWG rules, until enough events have arrived
+// or the time is over.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -37,7 +38,7 @@ export class EventStream {
         for (const block of blocks) this.#take(block)
       }
     } catch {
-      // aborted by the test, or cut by the edge: both show in `ended`
+      // aborted by the test, or closed by the edge, as `ended` shows
     }
     this.#ended = true
   }

@@ -1,4 +1,4 @@
-// A call as somebody follows it: its event stream, and each event by the schema that clients read it by.
+// Follows a call's event stream, and parses each event with the schema that clients use.
 
 import type { Call } from '../../../shared/wire/calls.ts'
 import { LIVE_EVENTS } from '../../../shared/wire/output-events.ts'
@@ -17,13 +17,13 @@ export const followCall = (
   lastEventId?: string,
 ): Promise<EventStream> => EventStream.open(outputOf(base, call), key, lastEventId)
 
-/** Nothing else is sent than what its schema says. */
+/** The edge sends no fields that the schema lacks. */
 export function read({ event, data }: StreamEvent): Record<string, unknown> {
-  const schema = LIVE_EVENTS[event as keyof typeof LIVE_EVENTS] // of another name there is none, and the parse fails
+  const schema = LIVE_EVENTS[event as keyof typeof LIVE_EVENTS] // an event with an unknown name fails the parse
   return { event, ...schema.parse(JSON.parse(data)) }
 }
 
-/** What the events say that a stream was, each piece where it says that it stands: none is missing, and none comes twice. */
+/** Joins the pieces of a stream by their positions. Throws if one is missing or arrives twice. */
 export function joined(events: readonly StreamEvent[], name: 'stdout' | 'stderr'): Buffer {
   let all = Buffer.alloc(0)
   for (const { event, data } of events) {

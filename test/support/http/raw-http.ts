@@ -1,4 +1,5 @@
-// HTTP as bytes on a socket, for requests that no client library would send. One request a connection.
+// Sends HTTP as bytes on a socket, for requests that no client library would send. One request per
+// connection.
 
 import { connect, type Socket } from 'node:net'
 
@@ -15,7 +16,7 @@ export class RawRequest {
     this.#socket.on('data', (chunk: Buffer) => {
       this.#received += chunk.toString('latin1')
     })
-    this.#socket.on('error', () => undefined) // a peer that hangs up on us is an answer
+    this.#socket.on('error', () => undefined) // a closed connection is an answer too
     this.#socket.once('close', () => {
       this.#closed = true
     })
@@ -39,7 +40,7 @@ export class RawRequest {
       : { status: status === undefined ? undefined : Number(status), text: this.#received }
   }
 
-  /** The answer's first line, or that the peer hung up, within the time. */
+  /** Resolves once a status line has arrived or the peer has closed the connection. */
   answered(within_ms: number): Promise<RawAnswer> {
     return new Promise((settle, fail) => {
       const look = (): boolean => {

@@ -1,5 +1,6 @@
-// A stack that is hurt on purpose: the real one, with tools that leave a mark outside of our own bookkeeping, and clients that go on asking
-// while parts of it are down. It changes nothing of the product.
+// A stack that a test damages on purpose: the real stack, with tools that leave marks in files, so
+// that executions can be counted without our own records, and with clients that retry while parts
+// are down. The product itself is unchanged.
 
 import { randomInt } from 'node:crypto'
 import { existsSync, globSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
@@ -39,11 +40,17 @@ const tool = (
   ...more,
 })
 
-/** One `write` of one line, appended: the kernel makes it whole, and nothing of ours can make or lose one. */
+/**
+ * Appends one line with one `write`, so the kernel writes it whole, and no code of ours can add or
+ * lose one.
+ */
 const MARK = ['tee', '-a', '--', 'ran']
 const MARK_AND_STAY = ['/bin/sh', '-c', 'tee -a -- ran && sleep "$0"', '{seconds}']
 const TALK = ['/bin/sh', '-c', 'i=0; while [ $i -lt 40 ]; do echo line $i; i=$((i+1)); sleep 0.05; done']
-/** Until somebody ends it: lines, and its progress beside them, on one line that is written over. */
+/**
+ * Until it is stopped: writes lines to stdout, and its progress to stderr, on one line that it
+ * overwrites.
+ */
 const TALK_ON = [
   '/bin/sh',
   '-c',
@@ -120,7 +127,7 @@ export class HurtStack {
     return unwrap(await insist(() => this.agent('readCall', { params: { run, call: id } })))
   }
 
-  /** The call in one of these states; asked for a few times a second. */
+  /** Polls until the call is in one of these states, and returns it. */
   until(call: Call, states: readonly Call['state'][], within_ms = 20_000): Promise<Call> {
     let last = call.state
     const look = async (): Promise<Call | undefined> => {
@@ -141,14 +148,14 @@ export class HurtStack {
     )
   }
 
-  /** The lines that executions of a run's calls left on this host, read as root: no bookkeeping of ours stands between. */
+  /** The lines that executions of a run's calls left on this host, read directly as root. */
   marks(run: string): string[] {
     const path = join(this.stack.state.worker, 'runs', run, 'ran')
     return existsSync(path) ? readFileSync(path, 'utf8').split('\n').filter(Boolean) : []
   }
 
   /** The worker's log from its beginning, each line parsed. */
-  /** Which files of all that the stack keeps hold these bytes. */
+  /** The files of the stack's state folder that contain these bytes. */
   filesWith(bytes: string): string[] {
     const { dir } = this.stack.state
     return readdirSync(dir, { recursive: true, withFileTypes: true })
@@ -168,15 +175,18 @@ export class HurtStack {
     return spoolIn(this.stack.state.worker).settled
   }
 
-  /** The worker finds its edge at another address from now on. */
+  /** Changes the address at which the worker looks for its edge. */
   async leadWorker(edge_url: string): Promise<void> {
     const path = join(this.stack.state.worker, 'worker.json')
     await this.stack.worker.stop()
-    writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, 'utf8')), edge_url })) // in place: it stays the worker's
+    writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, 'utf8')), edge_url })) // written in place, so that it still belongs to the worker's user
     await revive(this.stack.worker)
   }
 
-  /** How the call ended, as the tenant's log tells: its run's object is left in peace, so that nobody but time wakes it. */
+  /**
+   * Returns how the call ended, from the tenant's log. Does not query the run, so that only its
+   * alarm wakes its object.
+   */
   toldByLog({ id }: Call, within_ms: number): Promise<string> {
     const look = async (): Promise<string | undefined> => {
       const { items } = unwrap(await insist(() => this.operator('listCalls', { query: { last: 100 } })))
@@ -185,7 +195,7 @@ export class HurtStack {
     return eventually(`the log tells the end of ${id}`, look, within_ms)
   }
 
-  /** The worker says that the edge would not have its result of this call. */
+  /** Waits until the worker has logged that the edge refused its result of this call. */
   dropped({ id }: Call, within_ms = 15_000): Promise<unknown> {
     const look = () =>
       this.workerLog().find(({ msg, call }) => call === id && msg.startsWith('the edge refused a result'))?.[
@@ -194,17 +204,20 @@ export class HurtStack {
     return eventually(`the worker drops its result of ${id}`, look, within_ms)
   }
 
-  /** Redis as the edge may use it: what whoever stole its password could do. */
+  /** A connection to Redis with the edge's password, as an attacker who stole it would have. */
   redis(): Redis {
     const redis = new Redis(redisUrl('edge', readSecrets(this.stack.state), this.stack.redisPort), {
       maxRetriesPerRequest: null,
     })
-    redis.on('error', () => undefined) // a test may take Redis away
+    redis.on('error', () => undefined) // a test may stop Redis
     return redis
   }
 }
 
-/** Asks until somebody answers: what a client does while the edge is down. Refusals are answers. */
+/**
+ * Repeats a request until the edge answers it, as a client does while the edge is down. A refusal
+ * is an answer.
+ */
 export async function insist<T>(
   ask: () => Promise<Result<T, Problem>>,
   within_ms = 60_000,
@@ -219,7 +232,7 @@ export async function insist<T>(
   }
 }
 
-/** SIGKILL for this one process alone; what it started is left to the kernel. */
+/** Sends SIGKILL to this process only. The kernel ends its children. */
 export async function strike(part: Child): Promise<void> {
   if (part.pid === undefined) throw new Error(`${part.name} does not run`)
   process.kill(part.pid, 'SIGKILL')
@@ -231,7 +244,7 @@ export async function revive(part: Child): Promise<void> {
   if (!started.ok) throw new Error(started.error)
 }
 
-/** That many seconds and a fraction that nobody else on this host says: a process is found by it. */
+/** This many seconds with a random fraction, by which the test finds the process. */
 export const about = (seconds: number): string => `${seconds}.${randomInt(100_000, 1_000_000)}`
 
 const alive = (): string[] =>
@@ -243,11 +256,14 @@ const told = (path: string): string => {
   try {
     return readFileSync(path, 'latin1')
   } catch {
-    return '' // gone meanwhile
+    return '' // the process has ended
   }
 }
 
-/** Processes that have to do with the folder: by command line, environment, working directory, or a mount in their namespace. */
+/**
+ * Processes that refer to the folder in their command line, environment, working directory or
+ * mounts.
+ */
 export function boundTo(dir: string): string[] {
   const below = (path: string): boolean => {
     try {
@@ -262,18 +278,18 @@ export function boundTo(dir: string): string[] {
   )
 }
 
-/** Processes, zombies aside, whose command line holds this text. */
+/** Processes, except zombies, whose command line contains this text. */
 export const processesWith = (text: string): number[] =>
   alive().flatMap((path) =>
     told(join(path, 'cmdline')).includes(text) ? [Number(path.slice('/proc/'.length))] : [],
   )
 
-/** A database that rests is closed meanwhile, and takes its side files along. */
+/** An idle database may be closed between listing and reading, which removes its side files. */
 function bytesOf(path: string): Buffer {
   try {
     return readFileSync(path)
   } catch (thrown) {
-    if ((thrown as NodeJS.ErrnoException).code === 'ENOENT') return Buffer.alloc(0) // what else a read throws goes on
+    if ((thrown as NodeJS.ErrnoException).code === 'ENOENT') return Buffer.alloc(0) // any other error is rethrown
     throw thrown
   }
 }

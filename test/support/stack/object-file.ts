@@ -1,4 +1,5 @@
-// What an object of a stack's one tenant has on disk, opened beside the edge while that is not running: for what no test can wait for.
+// Opens the database file of a Durable Object while the edge is stopped, for tests that would
+// otherwise have to wait for days. The stack must have only one tenant.
 
 import { createHash, createHmac } from 'node:crypto'
 import { readdirSync } from 'node:fs'
@@ -16,7 +17,7 @@ export function runFileOf(run: string, state: string): DatabaseSync {
   throw new Error(`no object of ${run}`)
 }
 
-/** Of the kinds of which a tenant has one; and of a run, where there is but one. */
+/** The file of an object of which the stack has exactly one. */
 export function fileOf(kind: 'tenant' | 'channel' | 'run', state: string): DatabaseSync {
   const folder = join(state, `edge/objects/countersign-${kind}`)
   const [file, ...more] = readdirSync(folder).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name))
@@ -24,7 +25,7 @@ export function fileOf(kind: 'tenant' | 'channel' | 'run', state: string): Datab
   return new DatabaseSync(join(folder, file))
 }
 
-/** Of the one skill that keeps this key. */
+/** The file of the skill whose storage contains this key. */
 export function skillFileOf(key: string, state: string): DatabaseSync {
   const folder = join(state, 'edge/objects/countersign-skill')
   for (const file of readdirSync(folder).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name))) {
@@ -35,7 +36,7 @@ export function skillFileOf(key: string, state: string): DatabaseSync {
   throw new Error(`no skill keeps \`${key}\``)
 }
 
-/** The id of an object by its name, as workerd makes it: what its file is called by. */
+/** The id that workerd derives from an object's name, which is the name of its file. */
 export function objectId(uniqueKey: string, name: string): string {
   const key = createHash('sha256').update(uniqueKey).digest()
   const half = (of: string | Buffer): Buffer => createHmac('sha256', key).update(of).digest().subarray(0, 16)
@@ -43,7 +44,10 @@ export function objectId(uniqueKey: string, name: string): string {
   return Buffer.concat([base, half(base)]).toString('hex')
 }
 
-/** Sets the alarm of an object to a moment ago, in the object's file and in workerd's list: what would ring in a day rings at the start. */
+/**
+ * Sets an object's alarm to a moment ago, in the object's file and in workerd's list, so that an
+ * alarm due in a day fires at the next start.
+ */
 export function advanceAlarm(file: string): void {
   const at = BigInt(Date.now() - 1_000) * 1_000_000n
   const object = new DatabaseSync(file)

@@ -1,6 +1,7 @@
-// State folders that are made once and copied by each test that starts a stack or a worker: its keys, tables, tools and enrolment are there,
-// which saves half of the start. They are kept beside node_modules, by the digest of all that fills them; `npm test` makes its own.
-// That a first start works is tested by test/journey/start.test.ts. Their keys open test stacks on loopback, nothing else.
+// State folders that are made once and copied for each stack or worker that a test starts. Keys,
+// tables, tools and enrolment are in them, which saves half of the start. They are cached in
+// node_modules, by the digest of their sources; `npm test` makes new ones.
+// test/journey/start.test.ts tests a first start. Their keys only open test stacks on loopback.
 
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -21,20 +22,23 @@ import { ROOT, takeLock } from '../../../infra/state.ts'
 
 const SEEDED = process.env['COUNTERSIGN_SEEDED'] ?? join(ROOT, 'node_modules/.cache/countersign/seeded')
 /**
- * What fills a state folder. The edge is not among it, so that a change of the edge does not cost a new seed: an edge opens the folders of
- * older ones.
+ * The sources of a state folder. The edge is left out, so that changing it needs no new folder: an
+ * edge can open the folders of older versions.
  */
 const SOURCES = ['infra', 'migrations', 'policies', 'shared', 'worker', 'package-lock.json']
-/** Belong to one run of a stack: its ports, what it said, its doorbells, its bundle. */
+/** Parts that belong to one run of a stack: ports, logs, doorbells, the bundle. */
 const OF_ONE_RUN = ['ports.json', 'log', 'redis', 'edge/bundle', 'edge/config.capnp', 'dev.json', 'lock']
 const MADE_WITHIN_MS = 90_000
 const KEPT = 3
 
-/** A copy, for the caller to remove, of the folder that `make` fills. One process makes it, the others wait for that. */
+/**
+ * Returns a copy of the folder that `make` fills; the caller removes the copy. One process makes
+ * the folder, others wait.
+ */
 export async function copyOfSeeded(name: string, make: (dir: string) => Promise<void>): Promise<string> {
   const copy = mkdtempSync(join(tmpdir(), 'countersign-'))
   const seeded = await madeOnce(name, make)
-  execFileSync('/usr/bin/cp', ['--archive', '--no-target-directory', seeded, copy]) // the worker's files stay the worker's
+  execFileSync('/usr/bin/cp', ['--archive', '--no-target-directory', seeded, copy]) // keeps the owner of the worker's files
   return copy
 }
 
@@ -60,13 +64,13 @@ async function madeOnce(name: string, make: (dir: string) => Promise<void>): Pro
 }
 
 async function madeBy(make: (dir: string) => Promise<void>, draft: string, dir: string): Promise<void> {
-  rmSync(draft, { recursive: true, force: true }) // of a maker that was killed
+  rmSync(draft, { recursive: true, force: true }) // left by a process that was killed
   await make(draft)
   for (const path of OF_ONE_RUN) rmSync(join(draft, path), { recursive: true, force: true })
   renameSync(draft, dir)
 }
 
-/** Removes those that older sources filled, all but the newest few. */
+/** Removes folders of older sources, except the newest few. */
 function prune(name: string): void {
   const old = readdirSync(SEEDED)
     .filter((entry) => entry.startsWith(`${name}-`) && /-[0-9a-f]{32}$/.test(entry))

@@ -1,5 +1,6 @@
-// The stacks that the files of vitest's project `shared` use: one for each of vitest's workers, so that a file has its stack alone while it
-// runs. The first starts at once, the others when a file asks for them; all stop after the last.
+// The stacks for the files of vitest's project `shared`: one for each vitest worker, so that no two
+// files use a stack at the same time. The first starts at once, the others with the first file that
+// needs one. All stop after the last file.
 
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -9,7 +10,7 @@ import { startTestStack } from './stack.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Answers with the state folder of the stack of one of vitest's workers, by its number. */
+    /** The URL that returns the state folder of a stack, by the number of the vitest worker. */
     readonly stacks: string | undefined
   }
 }
@@ -17,14 +18,14 @@ declare module 'vitest' {
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const stacks = new Map<string, Promise<Stack>>()
   let last: Promise<unknown> = Promise.resolve()
-  /** One by one: each looks for free ports. */
+  /** Starts them one after another, because each looks for free ports. */
   const start = (worker: string): Promise<Stack> => {
     const stack = last.catch(() => undefined).then(() => startTestStack())
     last = stack
     stacks.set(worker, stack)
     return stack
   }
-  /** The file that asks for it receives its error. */
+  /** The file that needs it receives its error. */
   const startFirst = (): void => void start('/1').catch(() => undefined)
   startFirst()
   const server = createServer(({ url = '' }, response) => {
@@ -43,12 +44,12 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
       all.map((stack) =>
         stack.then(
           ({ stop }) => stop(),
-          () => undefined, // it never started, and its file said so
+          () => undefined, // it never started, and its file has reported that
         ),
       ),
     )
   }
-  // In watch mode the next file gets a stack with what was changed.
+  // In watch mode the next run gets stacks of the changed code.
   project.onTestsRerun(async () => {
     await stop()
     startFirst()

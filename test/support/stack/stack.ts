@@ -1,4 +1,4 @@
-// A stack for tests: the real one, on a state folder of its own that goes with it.
+// Starts the real stack for a test, on a temporary state folder that is removed with it.
 
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,11 +9,17 @@ import { type Stack, type StackOptions, startStack } from '../../../infra/stack.
 import { copyOfSeeded } from './seeded-state.ts'
 
 type Options = Omit<StackOptions, 'state'> & {
-  /** A folder that the test keeps; nothing is in it but what the test's own stacks left. */
+  /**
+   * A state folder that the test removes itself; empty, or left by an earlier stack of the same
+   * test.
+   */
   readonly state?: string
 }
 
-/** A stack that a test file may hurt. Stop it in `afterAll`; a test run that is killed takes it along. */
+/**
+ * Starts a stack that the test file may damage. Stop it in `afterAll`; it also ends if the test run
+ * is killed.
+ */
 export async function startTestStack(options: Options = {}): Promise<Stack> {
   const state = options.state ?? (await folderFor(options))
   const stack = await started({ ...options, state })
@@ -24,7 +30,7 @@ export async function startTestStack(options: Options = {}): Promise<Stack> {
   return { ...stack, stop }
 }
 
-/** wrangler keeps its objects elsewhere, so what workerd has seeded would be missing. */
+/** wrangler stores objects elsewhere, so it would not find what workerd has seeded. */
 const folderFor = async ({ edge }: Options): Promise<string> =>
   edge === 'wrangler' ? mkdtempSync(join(tmpdir(), 'countersign-')) : copyOfSeeded('stack', seed)
 
@@ -40,7 +46,10 @@ async function started(options: StackOptions): Promise<Stack> {
   return started.value
 }
 
-/** The state folder of the stack that this worker of vitest shares with the files before and after; it starts with the first of them. */
+/**
+ * The state folder of the stack that the files of this vitest worker share. The first file starts
+ * it.
+ */
 const shared = await sharedFolder()
 
 async function sharedFolder(): Promise<string | undefined> {
@@ -53,11 +62,14 @@ async function sharedFolder(): Promise<string | undefined> {
   return text
 }
 
-/** The stack that files share, one after the other: where it is, and the keys to it. Its tests add to it and never break it. */
+/**
+ * The address and keys of the stack that files share, one after the other. Tests may add to it and
+ * must not break it.
+ */
 export const sharedStack = (): DevInfo =>
   JSON.parse(readFileSync(join(sharedState(), 'dev.json'), 'utf8')) as DevInfo // written by infra/stack
 
-/** Its folder, as who works on the same machine has it. */
+/** The state folder of the shared stack. */
 export function sharedState(): string {
   if (shared === undefined)
     throw new Error('this file is not in vitest’s project `shared`; infra/testing/projects.ts says which are')

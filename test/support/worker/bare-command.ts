@@ -1,5 +1,6 @@
-// Owns the exact command line behind a call of tier C without hosts, for whoever must start the same thing without us: the bench, as its
-// floor, and tests that take one defence away. It starts nothing.
+// Builds the exact command line of a tier C call without hosts, for code that starts the same
+// sandbox without the worker: the bench, as its floor, and tests that remove one defence. It starts
+// nothing.
 
 import type { ProcessPlan as Plan } from '../../../shared/plan/plan.ts'
 import type { Equipment } from '../../../worker/sandbox/equipment.ts'

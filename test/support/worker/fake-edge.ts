@@ -102,7 +102,9 @@ const newKey = (): PrivateJwk =>
   generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk // Ed25519
 export const newSigner = (): Signer => signerFromJwk(newKey())
 
-/** What an edge keeps of an enrolment: its own key, which the worker pinned, and the worker's. */
+/**
+ * The edge's side of an enrolment: its own key, which the worker has pinned, and the worker's key.
+ */
 export type Enrolment = {
   readonly key: PrivateJwk
   readonly worker: { readonly id: string; readonly x: string }
@@ -181,7 +183,7 @@ export class FakeEdge {
     return { key: this.#key, worker: this.worker }
   }
 
-  /** As an edge of which this worker's enrolment is known already. */
+  /** An edge that has already enrolled this worker. */
   resume({ key, worker }: Enrolment): void {
     this.signer = signerFromJwk(key)
     this.worker = worker
@@ -191,7 +193,7 @@ export class FakeEdge {
     this.#misdeeds.push({ route, reply, after, times, left: times })
   }
 
-  /** Ends all misbehaviour. */
+  /** Stops misbehaving: removes all changed answers. */
   behave(): void {
     this.#misdeeds.length = 0
     this.alterClaim = (claim) => claim

@@ -78,7 +78,7 @@ function notStarted(errno: string): Outcome {
   if (errno === 'ENOENT' || errno === 'EACCES') {
     return refused(
       'sandbox_unavailable',
-      `the sandbox's program is not there or not executable (${errno}); run \`countersign-worker doctor\``,
+      `the sandbox's program is missing or not executable (${errno}); run \`countersign-worker doctor\``,
     )
   }
   return infra(`the sandbox could not be started (${errno})`) // EAGAIN, ENOMEM, EMFILE: a passing shortage
@@ -91,7 +91,7 @@ function notStarted(errno: string): Outcome {
 function tierBOutcome({ code, signal, complaint }: Ending): Outcome {
   // A tool can print the same texts, so neither proves that nothing ran.
   if (enteringFailed(code, complaint)) return infra('the call did not enter its cgroup')
-  if (launcherFailed(code, complaint)) return infra('the fence of tier B could not be put up')
+  if (launcherFailed(code, complaint)) return infra('the fence of tier B could not be set up')
   if (signal !== undefined) return { kind: 'signal', signal }
   return code === undefined ? infra('the process ended without a status') : { kind: 'exit', code }
 }

@@ -300,7 +300,7 @@ describe('results and logs of skills', () => {
   })
 })
 
-describe('what policy decides about skills', () => {
+describe('policy and skills', () => {
   test('policies can name skills by action, by skill and by tier', async () => {
     const tool = await enabled({})
     const skill = tool.slice(0, -4)

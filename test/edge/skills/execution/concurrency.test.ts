@@ -16,7 +16,7 @@ import { startTestStack } from '../../../support/stack/stack.ts'
 describe('bounds on waiting calls', () => {
   const LONG_MS = 60_000
   const held = (): Promise<never> => new Promise(() => undefined)
-  /** Adds so many calls of this agent, which wait if no slot is free. */
+  /** Adds this many calls of the agent, which wait if no slot is free. */
   const wait = (slots: ConcurrencySlots, tenant: string, who: string, count: number): void => {
     for (let i = 0; i < count; i++) void slots.take([tenant, who, 'a'], LONG_MS, held)
   }

@@ -187,7 +187,7 @@ describe('CPU turns', () => {
     await Promise.all(others)
   })
 
-  /** Takes so many slices and records each. */
+  /** Takes this many slices and records each. */
   const burning = (turns: CpuTurns, order: string[], name: string, slices: number): Promise<void> =>
     turns.take(async (turn) => {
       for (let i = 0; i < slices; i++) {

@@ -52,7 +52,7 @@ const OK = answer(w.i32(1_029), w.i32(4))
 const count = (local: number, to: number, body: w.Code): w.Code =>
   w.loop([...body, ...w.get(local), ...w.i32(1), 0x6a, ...w.tee(local), ...w.i32(to), 0x48, ...w.brIf(0)])
 
-/** Stores so many keys. */
+/** Stores this many keys. */
 function keeping(): Parts {
   const digit = (at: number, value: w.Code): w.Code => [
     ...w.i32(at),
@@ -72,7 +72,7 @@ function keeping(): Parts {
     run: [...count(4, KEYS, [...key, ...set]), ...OK],
   }
 }
-/** Burns so much fuel, at most one budget for code that can't suspend, in each `cabi_realloc`. */
+/** Burns this much fuel, at most one budget for code that can't suspend, in each `cabi_realloc`. */
 const burning = (rounds: number): w.Fn => ({
   ...w.REALLOC_SHAPE,
   locals: [w.I32],

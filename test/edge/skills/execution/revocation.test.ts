@@ -51,7 +51,7 @@ const propose = async (tool: string, wait = 0, run = {}): Promise<Call> =>
 const ended = async ({ run, id }: Call): Promise<Call> =>
   unwrap(await agent.client('readCall', { params: { run, call: id }, wait: 30 }))
 const cancel = async (call: Call): Promise<Call> => {
-  await agent.client('cancelCall', { params: { run: call.run, call: call.id } }) // where it has not ended by then
+  await agent.client('cancelCall', { params: { run: call.run, call: call.id } }) // unless it has ended by then
   return ended(call)
 }
 const approve = async (id: string) =>
@@ -65,7 +65,7 @@ async function executionOf({ run, id }: Call) {
   return verifyBundle(bundle, unwrap(await agent.client('keys', {}))).statement?.predicate.execution
 }
 
-/** How many calls did not begin because the skill was disabled; they used no fuel. */
+/** The number of calls that did not begin because the skill was disabled; they used no fuel. */
 async function refusedIn(ends: readonly Call[], when: string): Promise<number> {
   const failed = ends.filter(({ state }) => state === 'failed')
   for (const call of failed) {
@@ -183,7 +183,7 @@ describe.each(ENDS)('a skill that is %s', (_, end) => {
         while (over === undefined) ends.push(await propose(made.tool, 20))
       }
       const callers = Array.from({ length: 6 }, caller)
-      await expect.poll(() => ends.length, WAITED).toBeGreaterThan(0) // its isolate is there, and somebody always waits
+      await expect.poll(() => ends.length, WAITED).toBeGreaterThan(0) // its isolate is loaded, and there is always a waiting call
       await end(made)
       over = Date.now()
       await Promise.all(callers)

@@ -13,7 +13,7 @@ test('a skill call is stopped by a cancellation before it begins and by one whil
     stopSignal(Date.now() + LONG_MS, before.signal),
     stopSignal(Date.now() + LONG_MS, after.signal),
   ]
-  expect(await Promise.race([first.stopped, Promise.resolve('nobody was heard')])).toBe('cancelled')
+  expect(await Promise.race([first.stopped, Promise.resolve('not stopped')])).toBe('cancelled')
   after.abort()
   expect(await second.stopped).toBe('cancelled')
   first.dispose()

@@ -24,7 +24,7 @@ function open(module: w.Written, fuel = PLENTY, host: Record<string, unknown> = 
 const raw = (module: w.Written, host: Record<string, unknown> = {}): w.Exports =>
   new w.Instance(new w.Module(w.wasm(module)), { host }).exports
 
-/** What a call returns, or its error. */
+/** The result of a call, or its error. */
 function outcome(run: () => unknown): unknown {
   try {
     return run()
@@ -164,7 +164,7 @@ describe('limits of memories and tables', () => {
   })
 })
 
-describe('what a skill may not have', () => {
+describe('forbidden features', () => {
   test.each<[string, w.Written | Uint8Array, RegExp]>([
     ['bytes that are no module', new Uint8Array([1, 2, 3]), /ends early|not a WebAssembly core module/],
     ['a component', new Uint8Array([0, 0x61, 0x73, 0x6d, 0x0d, 0, 1, 0]), /not a WebAssembly core module/],

@@ -120,7 +120,7 @@ describe('a key that is pinned on first use', () => {
       state: 'quarantined',
       pinned_by: maker.name,
     })
-    expect(unwrap(await publish(packed(acme, id), acme.signer.x)).pinned_by).toBe(maker.name) // once more is the same
+    expect(unwrap(await publish(packed(acme, id), acme.signer.x)).pinned_by).toBe(maker.name) // repeating it returns the same
     const publisher = unwrap(await fixtures.root('listPublishers', {})).items.find(
       ({ name }) => name === acme.name,
     )
@@ -356,7 +356,7 @@ describe('enabling a skill', () => {
     unwrap(await enable(id, '1.3.0'))
     unwrap(await fixtures.root('disableSkill', { params: { id, version: '1.3.0' }, body: {} }))
     expect(unwrap(await goingBack(id))).toEqual({ from: null, to: '1.0.0' })
-    expect(await next()).toBe('1.0.0') // of one that is enabled no more, too
+    expect(await next()).toBe('1.0.0') // also for a version that is no longer enabled
     expect(refusalOf(await goingBack(fixtures.name()))).toBe('404 not_found')
     const nothing = { params: { id: fixtures.name() }, body: { from: null, to: '1.0.0' } }
     expect(refusalOf(await fixtures.root('rollBackSkill', nothing))).toBe('404 not_found')
