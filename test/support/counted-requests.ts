@@ -1,12 +1,13 @@
-// Counts the requests that the parts of an edge send to each other: a module of ours wraps the bindings that the built edge receives,
-// and forwards each request to the real object. Objects are treated as on Cloudflare, where none is in reach without a request.
+// Counts the requests that the parts of an edge send to each other, and the SQL statements of its
+// objects: a module of ours wraps the bindings that the built edge receives, and forwards each
+// request to the real object. Objects are treated as on Cloudflare, where they share no memory.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Stack } from '../../infra/stack.ts'
 import { eventually } from './eventually.ts'
 
-/** Sent after the answer, in batches or repeatedly: they belong to no one request. */
+/** Sent after the answer, in batches or repeatedly, so they belong to no single request. */
 const BACKGROUND = [
   'TENANT.mirror',
   'CHANNEL.mirror',
@@ -22,6 +23,7 @@ import * as edge from './main.js'
 export * from './main.js'
 
 const requests = []
+const statements = []
 const counted = (binding, stub) => new Proxy(stub, {
   get: (target, method) => method === 'skills' || method === 'tenancy' ? target[method] : (...given) => {
     requests.push(binding + '.' + String(method))
@@ -35,8 +37,20 @@ const counting = (env) => new Proxy(env, {
     return { getByName: (name) => counted(binding, bound.getByName(name)) }
   },
 })
+let unwrapped = true
 const wrapped = (Base) => class extends Base {
-  constructor(ctx, env) { super(ctx, counting(env)) }
+  constructor(ctx, env) {
+    const sql = Object.getPrototypeOf(ctx.storage.sql)
+    if (unwrapped) {
+      const { exec } = sql
+      sql.exec = function (statement, ...values) {
+        statements.push(statement)
+        return exec.call(this, statement, ...values)
+      }
+    }
+    unwrapped = false
+    super(ctx, counting(env))
+  }
 }
 class CountedRun extends wrapped(edge.RunObject) {
   async alarm() {
@@ -50,7 +64,7 @@ export const SessionObject = wrapped(edge.SessionObject)
 
 export default {
   async fetch(request, env, ctx) {
-    if (new URL(request.url).pathname === '/counted-requests') return Response.json(requests)
+    if (new URL(request.url).pathname === '/counted-requests') return Response.json({ requests, statements })
     const before = requests.length
     const response = await edge.default.fetch(request, counting(env), ctx)
     const counted = new Response(response.body, response)
@@ -60,7 +74,7 @@ export default {
 }
 `
 
-/** Starts the edge of this stack again, behind the counting module. */
+/** Restarts the edge of this stack behind the counting module. */
 export async function countRequests({ edge, state }: Stack): Promise<void> {
   await edge.stop()
   const config = join(state.edge, 'config.capnp')
@@ -78,14 +92,28 @@ export async function countRequests({ edge, state }: Stack): Promise<void> {
 
 /** The requests between the parts of the edge while it made this answer. */
 export const requestsFor = (answer: Response): string[] =>
-  (answer.headers.get('x-requests') ?? '')
-    .split(' ')
-    .filter((request) => !BACKGROUND.includes(request))
-    .sort()
+  foreground((answer.headers.get('x-requests') ?? '').split(' ')).sort()
 
-/** Resolves once a run has handled its alarm, which asks for the directory too. */
-export const alarmHandled = ({ url }: Stack): Promise<true> =>
-  eventually('a run has handled its alarm', async () => {
-    const seen = (await (await fetch(`${url}/counted-requests`)).json()) as string[] // made by the module above
-    return seen.includes('alarm of a run')
-  })
+const foreground = (requests: readonly string[]): string[] =>
+  requests.filter((request) => request !== '' && !BACKGROUND.includes(request))
+
+type Counts = { readonly requests: readonly string[]; readonly statements: readonly string[] }
+const countsOf = async ({ url }: Stack): Promise<Counts> =>
+  (await (await fetch(`${url}/counted-requests`)).json()) as Counts // made by the module above
+
+/** The requests between the parts of the edge during `work`, and the SQL statements of its objects. */
+export async function costOf(stack: Stack, work: () => Promise<unknown>): Promise<Counts> {
+  const before = await countsOf(stack)
+  await work()
+  const after = await countsOf(stack)
+  return {
+    requests: foreground(after.requests.slice(before.requests.length)),
+    statements: after.statements.slice(before.statements.length),
+  }
+}
+
+/** Resolves once a run has handled its alarm, because handling it also requests the directory. */
+export const alarmHandled = (stack: Stack): Promise<true> =>
+  eventually('a run has handled its alarm', async () =>
+    (await countsOf(stack)).requests.includes('alarm of a run'),
+  )

@@ -1,13 +1,15 @@
-// An answer to an approval costs few requests between objects, and a refused answer stores nothing.
+// A call and an answer to an approval cost few requests between objects and few SQL statements, and a
+// refused answer stores nothing.
 
 import { afterAll, expect, test } from 'vitest'
 import { bearer, client } from '../../../shared/routes/client.ts'
-import { alarmHandled, countRequests, requestsFor } from '../../support/counted-requests.ts'
-import { refusalOf, toolSpec, unwrap } from '../../support/fixtures.ts'
+import { alarmHandled, costOf, countRequests, requestsFor } from '../../support/counted-requests.ts'
+import { Fixtures, refusalOf, toolSpec, unwrap } from '../../support/fixtures.ts'
 import { runFileOf } from '../../support/stack/object-file.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
+import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const stack = await startTestStack()
+const stack = await startTestStack({ worker: 'idle' })
 afterAll(() => stack.stop())
 const { operator } = stack
 const agent = client(stack.url, bearer(stack.dev.agent_key))
@@ -51,6 +53,29 @@ test('an answer that policy refuses leaves no policy snapshot in its run', async
   expect(snapshots).toBe(1) // of the decision that asked
 })
 
+test('a tier C call costs 7 requests and 19 SQL statements, and a denial 4 and 5', async () => {
+  await countRequests(stack)
+  const fixtures = new Fixtures('cost', stack.dev)
+  const peer = await PeerWorker.enrol(stack.url, operator, fixtures.pool)
+  const [allowed, denied] = [await fixtures.tool(), await fixtures.tool()]
+  const { client: caller } = await fixtures.agent({ tools: [allowed] })
+  const { id: run } = unwrap(await caller('createRun', { body: {} }))
+  const proposed = async (tool: string) =>
+    unwrap(await caller('proposeCall', { params: { run }, body: { tool, args: {} } }))
+  const wholeCall = async () => peer.run((await proposed(allowed)).id)
+  /** The least of several, because work in the background may fall into the same moment. */
+  const least = async (work: () => Promise<unknown>): Promise<[requests: number, statements: number]> => {
+    const costs = []
+    for (let i = 0; i < 5; i++) costs.push(await costOf(stack, work))
+    return [
+      Math.min(...costs.map(({ requests }) => requests.length)),
+      Math.min(...costs.map(({ statements }) => statements.length)),
+    ]
+  }
+  expect(await least(wholeCall)).toEqual([7, 19])
+  expect(await least(() => proposed(denied))).toEqual([4, 5])
+})
+
 test('an answer by a link requests the directory, the approval and the answer once each', async () => {
   unwrap(
     await operator('putTool', {
@@ -58,8 +83,6 @@ test('an answer by a link requests the directory, the approval and the answer on
       body: toolSpec({ capabilities: ['network'] }),
     }),
   )
-  await stack.worker.stop() // it would claim the call
-  await countRequests(stack)
   const { approval } = await propose('sends_mail')
   const { url: link = '' } = unwrap(await operator('readApproval', { params: { id: approval } }))
   await alarmHandled(stack)
