@@ -19,6 +19,7 @@ const GATES: readonly Gate[] = [
   { name: 'duplicates', argv: ['jscpd', '.'] },
   { name: 'text', argv: ['node', 'infra/check/text.ts'] },
   { name: 'drawing', argv: ['node', 'infra/check/graph.ts'] },
+  { name: 'changes', argv: ['node', 'infra/check/changes.ts'] },
   { name: 'plain English', argv: ['node', 'infra/check/plain-english.ts'] },
 ]
 

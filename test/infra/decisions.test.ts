@@ -14,9 +14,10 @@ const WORDS_MAX = 350
 const bodyOf = (text: string): string =>
   text.slice(text.indexOf('## Context')).replace(/^Archive: [\s\S]*/m, '')
 
-test('records are numbered without a gap', () => {
-  expect(RECORDS.length).toBeGreaterThan(0)
-  expect(RECORDS.map((file) => Number(file.slice(0, 4)))).toEqual(RECORDS.map((_, index) => index + 1))
+test('no two records have the same number', () => {
+  const numbers = RECORDS.map((file) => file.slice(0, 4))
+  expect(numbers.length).toBeGreaterThan(0)
+  expect(new Set(numbers).size).toBe(numbers.length)
 })
 
 test.each(RECORDS)('%s has a status, all sections in order, and fits on a screen', (file) => {
