@@ -63,6 +63,9 @@ const env = {
   ...process.env,
   PATH: `${join(root, 'node_modules/.bin')}:${process.env.PATH}:/usr/local/sbin:/usr/sbin:/sbin`,
   WRANGLER_SEND_METRICS: 'false',
+  // Compiled modules, so that each process of the checks and the tests starts in half the time.
+  NODE_COMPILE_CACHE:
+    process.env.NODE_COMPILE_CACHE ?? join(root, 'node_modules/.cache/countersign/compiled'),
 }
 const child = spawn(command[0], command.slice(1), { cwd: root, stdio: 'inherit', env })
 child.on('error', (error) => fail(`\`${command[0]}\` could not be started: ${error.message}`))

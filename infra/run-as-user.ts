@@ -13,6 +13,9 @@ export type User = { readonly uid: number; readonly gid: number }
 const UNSHARE = '/usr/bin/unshare'
 const SETPRIV = '/usr/bin/setpriv'
 const MOUNT = '/usr/bin/mount'
+const ENV = '/usr/bin/env'
+/** Root's compile cache. Without it half of the start of this file is its compilation. */
+const COMPILED = join(import.meta.dirname, '../node_modules/.cache/countersign/compiled')
 /** The mount point of the tmpfs: a folder that every Linux has and no server uses. */
 const STAGE = '/media'
 
@@ -44,10 +47,14 @@ function argvFor<Name extends string>(
   const staged = Object.fromEntries(names.map((name) => [name, join(STAGE, name)])) as Record<Name, string> // one for each Name
   const binds = names.map((name) => [folders[name], staged[name]] as const)
   const enter = JSON.stringify({ user, binds, delegated, argv: command(staged) } satisfies EntryPlan)
-  return [UNSHARE, '--mount', '--', process.execPath, import.meta.filename, enter]
+  const node = [ENV, `NODE_COMPILE_CACHE=${COMPILED}`, process.execPath]
+  return [UNSHARE, '--mount', '--', ...node, import.meta.filename, enter]
 }
 
-/** What the process in the new mount namespace, still root, does before it becomes the command. */
+/**
+ * The steps that the process in the new mount namespace takes, still as root, before it becomes the
+ * command.
+ */
 type EntryPlan = {
   readonly user: User
   readonly binds: readonly (readonly [string, string])[]
@@ -72,7 +79,8 @@ function enter({ user, binds, delegated, argv }: EntryPlan): void {
     '--no-new-privs',
   ]
   process.chdir('/')
-  process.execve?.(SETPRIV, [SETPRIV, ...drop, '--', ...argv])
+  const { NODE_COMPILE_CACHE: _, ...env } = process.env // root's, which the user can't write
+  process.execve?.(SETPRIV, [SETPRIV, ...drop, '--', ...argv], env as Record<string, string>) // without undefined values
 }
 
 function canEnter(folder: string, { uid }: User): boolean {

@@ -36,6 +36,7 @@ const asRoot = (): boolean => process.getuid?.() === 0
 const workerArgv = (state: State, command: 'run' | 'enroll', ...flags: string[]): string[] =>
   asWorker(user(), { app: ROOT, home: state.worker }, ({ app, home }) =>
     pdeathsig([
+      ...['/usr/bin/env', `NODE_COMPILE_CACHE=${join(home, 'cache')}`], // the one of worker/re-exec.ts
       join(app, 'node_modules/.bin/node'),
       join(app, 'worker/main.ts'),
       command,

@@ -130,7 +130,7 @@ describe('on a worker with four slots', () => {
       }
       await eventually('doorbells lie in Redis', async () => (await lying()).size > 0)
       const before = await lying()
-      expect(before.size).toBeLessThanOrEqual(LIMITS.doorbells_per_agent) // those that wait for long are rung again
+      expect(before.size).toBeLessThanOrEqual(LIMITS.doorbells_per_agent) // calls that wait for long are rung again
       // Doorbells that are gone were lost or reached workers that may not claim: after a while,
       // others ring.
       const others = async (): Promise<boolean> => {

@@ -21,7 +21,7 @@ function leftByAnotherEdge(state: string, versions: number): void {
     .run()
   expect(Number(changes)).toBe(1)
   expect(db.prepare('select count(*) as n from policy_sets').get()).toMatchObject({ n: versions })
-  db.prepare('delete from policy_activations').run() // that edge kept none
+  db.prepare('delete from policy_activations').run() // the older edge stored no activations
   db.close()
 }
 
@@ -33,11 +33,11 @@ function stateFolder(): string {
 
 test('a tenant that never put a set gets the new defaults as an active version', async () => {
   const dir = stateFolder()
-  const before = await startTestStack({ state: dir })
+  const before = await startTestStack({ state: dir, worker: 'idle' })
   await before.stop()
   leftByAnotherEdge(dir, 1)
   for (const _start of ['first', 'second']) {
-    const { operator, stop } = await startTestStack({ state: dir })
+    const { operator, stop } = await startTestStack({ state: dir, worker: 'idle' })
     const set = unwrap(await operator('readPolicies', {}))
     const { items } = unwrap(await operator('listPolicyVersions', {}))
     await stop()
@@ -52,13 +52,13 @@ test('a tenant that never put a set gets the new defaults as an active version',
 
 test('a tenant that has put a set, active or not, keeps its policies', async () => {
   const dir = stateFolder()
-  const before = await startTestStack({ state: dir })
+  const before = await startTestStack({ state: dir, worker: 'idle' })
   const { policies } = unwrap(await before.operator('readPolicies', {}))
   const own = { ...policies, mine: 'forbid (principal in Role::"none", action, resource);' }
   unwrap(await before.operator('putPolicies', { body: { policies: own, activate: false } }))
   await before.stop()
   leftByAnotherEdge(dir, 2)
-  const { operator, stop } = await startTestStack({ state: dir })
+  const { operator, stop } = await startTestStack({ state: dir, worker: 'idle' })
   const set = unwrap(await operator('readPolicies', {}))
   await stop()
   expect(set).toMatchObject({ version: 1, digest: 'of another edge' })
@@ -66,7 +66,7 @@ test('a tenant that has put a set, active or not, keeps its policies', async () 
 
 test('if the edge can’t read the active set, it allows nothing, says why, and root can put another set', async () => {
   const dir = stateFolder()
-  const before = await startTestStack({ state: dir })
+  const before = await startTestStack({ state: dir, worker: 'idle' })
   const { policies } = unwrap(await before.operator('readPolicies', {}))
   unwrap(
     await before.operator('putPolicies', {
@@ -83,7 +83,7 @@ test('if the edge can’t read the active set, it allows nothing, says why, and 
   ).run()
   db.close()
 
-  const { operator, dev, stop } = await startTestStack({ state: dir })
+  const { operator, dev, stop } = await startTestStack({ state: dir, worker: 'idle' })
   onTestFinished(stop)
   const agent = client(dev.url, bearer(dev.agent_key))
   const call = await agent('proposeCallInNewRun', {

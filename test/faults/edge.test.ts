@@ -98,7 +98,7 @@ test('if the edge is killed while an approval waits, it is in the inbox once and
     })
   expect((await answer()).status).toBe(200)
   await restartEdge()
-  expect((await answer()).status).toBe(409) // used is used, in the next life too
+  expect((await answer()).status).toBe(409) // a used link stays used after a restart
   const ended = await hurt.ended(call, 30_000)
   expect(ended.state).toBe('succeeded')
   await attested(hurt, ended)

@@ -12,7 +12,7 @@ import { revive, strike } from '../support/stack/hurt-stack.ts'
 import { fileOf } from '../support/stack/object-file.ts'
 import { startTestStack } from '../support/stack/stack.ts'
 
-const stack = await startTestStack()
+const stack = await startTestStack({ worker: 'idle' })
 afterAll(() => stack.stop())
 const operator = stack.operator
 const agent = client(stack.url, bearer(stack.dev.agent_key))
@@ -56,7 +56,7 @@ test('a file that no call named is deleted after a day, a named one after thirty
     (before[1]?.until_ms ?? 0) - (before[0]?.until_ms ?? 0) - (LIMITS.file_named_ms - LIMITS.file_unnamed_ms)
   expect(Math.abs(longer)).toBeLessThan(WITHIN_MS)
   expect(refusalOf(await put(late))).toBe('409 files_full')
-  unwrap(await put(idle)) // it is there, and takes no more room
+  unwrap(await put(idle)) // the file exists already and takes no additional room
 
   await after(LIMITS.file_unnamed_ms + 1)
   await propose() // any stir of the run: its alarm was set for a day

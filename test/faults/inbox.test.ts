@@ -13,7 +13,7 @@ import { startTestStack } from '../support/stack/stack.ts'
 test('approvals of an older inbox are listed one by one, and their ends are reported', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'countersign-'))
   onTestFinished(() => rmSync(dir, { recursive: true, force: true }))
-  const before = await startTestStack({ state: dir })
+  const before = await startTestStack({ state: dir, worker: 'idle' })
   const fixtures = new Fixtures('inbox', before.dev)
   const agent = await fixtures.agent()
   const tool = await fixtures.tool({ capabilities: ['network'] })
@@ -30,7 +30,7 @@ test('approvals of an older inbox are listed one by one, and their ends are repo
   db.exec(`update inbox set "group" = null, head = 0, changed = null, agent = '', tool = '', risk = 0`)
   db.close()
 
-  const now = await startTestStack({ state: dir })
+  const now = await startTestStack({ state: dir, worker: 'idle' })
   onTestFinished(() => now.stop())
   const listed = unwrap(await now.operator('listApprovals', { query: { alike: 'once' } })).items
   expect(listed.map(({ id, alike }) => [id, alike])).toEqual([...ids].reverse().map((id) => [id, 1]))

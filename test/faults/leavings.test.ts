@@ -38,7 +38,7 @@ const readIfPresent = (path: string): Buffer => {
   try {
     return readFileSync(path)
   } catch {
-    return Buffer.alloc(0) // gone meanwhile, or a kernel thread
+    return Buffer.alloc(0) // it has ended, or is a kernel thread
   }
 }
 
@@ -84,7 +84,7 @@ test('V02 L7 a canary in arguments, output and errors is in no file of Redis, lo
     await hurt.propose('mark_asking', { mark }),
   ]
   expect(calls.map((call) => call.state)).toEqual(['succeeded', 'failed', 'succeeded', 'awaiting_approval'])
-  expect(calls[0]?.result?.output).toContain(canary) // it did come out, where it belongs
+  expect(calls[0]?.result?.output).toContain(canary) // control: the output contains it
   expect(calls[1]?.result?.stderr).toContain(canary)
   // Refused input is not logged either.
   for (const args of [{ mark: 7, extra: canary }, { [canary]: canary }]) {
@@ -96,7 +96,7 @@ test('V02 L7 a canary in arguments, output and errors is in no file of Redis, lo
   const secrets = readSecrets(state)
   const keys = [dev.agent_key, dev.operator_key, secrets.edge.d, secrets.redis.edge, secrets.redis.worker]
   await eventually('the spool is empty', () => hurt.spool().size === 0)
-  await hurt.stack.redis.stop() // all that it knows is on disk then
+  await hurt.stack.redis.stop() // Redis writes everything to disk when it stops
   let seen = 0
   for (const folder of [state.redis, state.log]) {
     for (const [path, bytes] of contents(folder)) {
@@ -108,7 +108,7 @@ test('V02 L7 a canary in arguments, output and errors is in no file of Redis, lo
   const aof = [...contents(join(state.redis, 'appendonlydir'))]
     .map(([, bytes]) => bytes.toString('latin1'))
     .join('')
-  expect(aof).toContain(running.id) // the doorbell was there, and it is all that was
+  expect(aof).toContain(running.id) // the doorbell was there, and only the doorbell
   for (const [path, bytes] of contents(state.worker))
     if (!path.includes('/runs/')) expect([path, holds(bytes, canary)]).toEqual([path, false])
   for (const key of keys)
@@ -150,7 +150,7 @@ test.each(['stopped', 'killed whole'])(
     expect((await hurt.propose('text_stats', { text: 'a\n' }, { wait: 10 })).state).toBe('succeeded')
     const call = await hurt.propose('mark_slowly', { mark: 'left\n', seconds: stays })
     await eventually('it runs', () => hurt.marks(call.run).length > 0)
-    expect(boundTo(state.dir).length).toBeGreaterThan(5) // three of the stack, and what makes a sandbox
+    expect(boundTo(state.dir).length).toBeGreaterThan(5) // the stack's three processes, and those of the sandbox
     expect(processesWith(stays)).not.toEqual([])
     expect(held()).toBe(true)
     expect(cgroupsOf(pid)).not.toEqual([])
@@ -165,9 +165,9 @@ test.each(['stopped', 'killed whole'])(
     )
     expect(held()).toBe(false)
     expect(mounts()).toEqual(before)
-    if (how !== 'stopped') removeEmptyCgroups() // as whoever starts next does
+    if (how !== 'stopped') removeEmptyCgroups() // as the next start does
     expect(cgroupsOf(pid)).toEqual([])
     for (const port of [Number(new URL(url).port), redisPort]) expect(await refusedAt(port)).toBe(true)
-    expect(existsSync(state.dir)).toBe(how !== 'stopped') // the folder goes with a stack for tests
+    expect(existsSync(state.dir)).toBe(how !== 'stopped') // stopping a test stack removes its folder
   },
 )

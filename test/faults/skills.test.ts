@@ -11,7 +11,7 @@ import { HurtStack } from '../support/stack/hurt-stack.ts'
 
 let hurt: HurtStack
 beforeAll(async () => {
-  hurt = await HurtStack.start()
+  hurt = await HurtStack.start({ worker: 'idle' })
 })
 afterAll(() => hurt?.stop())
 

@@ -47,7 +47,7 @@ test('`approvals watch` shows waiting, new and answered approvals once each over
     id: before,
     status: 'denied',
     answers: [{ by: 'root', reason: 'not \\u{1b}[31mnow' }],
-  }) // as it is kept
+  }) // as it is stored
 
   await strike(hurt.stack.edge)
   await eventually('both say so', () => [text, json].every(({ said }) => said.includes('retrying')), 30_000)
@@ -93,7 +93,7 @@ test('`calls follow` prints each line of a call once over a restart, and reports
     await one.line('its progress', (line) => line === '  ┆ at 1')
   }
   expect(await left.end('SIGINT')).toEqual({ code: 0, whole: true })
-  expect(left.lines.at(-2)).toMatch(/^running {2}talk_on {2}call_/) // its call goes on
+  expect(left.lines.at(-2)).toMatch(/^running {2}talk_on {2}call_/) // the call continues
   await hurt.stack.edge.restart()
   await eventually('both say so', () => [text, json].every(({ said }) => said.includes('retrying')), 30_000)
   const so_far = text.lines.length

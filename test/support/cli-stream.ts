@@ -1,8 +1,10 @@
-// A `countersign` command that goes on until it is interrupted, as a child process: its lines as they come.
+// Runs a `countersign` command that runs until it is interrupted, and collects its lines as they
+// arrive.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { ROOT } from '../../infra/state.ts'
+import { CLI_ENV } from './countersign.ts'
 import { eventually } from './eventually.ts'
 
 export class Following {
@@ -14,7 +16,7 @@ export class Following {
   constructor(args: readonly string[], env: Readonly<Record<string, string>>) {
     this.#child = spawn(process.execPath, [join(ROOT, 'cli/main.ts'), ...args], {
       cwd: ROOT,
-      env: { PATH: '/usr/bin:/bin', ...env },
+      env: { ...CLI_ENV, ...env },
     })
     this.#closed = new Promise((done) => this.#child.once('close', done))
     this.#child.stdout?.on('data', (chunk: Buffer) => {
@@ -25,7 +27,7 @@ export class Following {
     })
   }
 
-  /** Whole lines alone. */
+  /** Complete lines only. */
   get lines(): string[] {
     return this.#out.split('\n').slice(0, -1)
   }
@@ -41,7 +43,7 @@ export class Following {
     )
   }
 
-  /** With which code it ends by itself, and that no line is cut. */
+  /** Waits until the command ends. `whole`: its output ends with a complete line. */
   async ended(): Promise<{ code: number | null; whole: boolean }> {
     const code = await this.#closed
     return { code, whole: this.#out === '' || this.#out.endsWith('\n') }

@@ -17,6 +17,11 @@ export type CliOptions = {
 }
 
 const LIMIT_MS = 60_000
+/** The compile cache halves the time of a command; the tests run about a thousand. */
+export const CLI_ENV = {
+  PATH: '/usr/bin:/bin',
+  NODE_COMPILE_CACHE: join(ROOT, 'node_modules/.cache/countersign/compiled'),
+}
 
 export function countersign(
   args: readonly string[],
@@ -25,7 +30,7 @@ export function countersign(
   return new Promise((settle, fail) => {
     const child = spawn(process.execPath, [join(ROOT, 'cli/main.ts'), ...args], {
       cwd,
-      env: { PATH: '/usr/bin:/bin', ...env },
+      env: { ...CLI_ENV, ...env },
       timeout: LIMIT_MS,
       killSignal: 'SIGKILL',
     })

@@ -8,8 +8,9 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect } from 'vitest'
 import { ROOT } from '../../infra/state.ts'
+import { CLI_ENV } from './countersign.ts'
 
-/** `file`: to be written. `command`: to be run, and what the page shows of its answer. */
+/** `file`: a file to write. `command`: a command to run, and its answer as the page shows it. */
 export type Step =
   | { readonly kind: 'file'; readonly name: string; readonly text: string }
   | { readonly kind: 'command'; readonly text: string; readonly shown: readonly string[] }
@@ -95,6 +96,7 @@ export class Shell {
   constructor(cwd: string, state: string, url = DOCUMENTED_URL) {
     this.#url = url
     const env = {
+      ...CLI_ENV,
       PATH: `${dirname(process.execPath)}:/usr/bin:/bin`,
       COUNTERSIGN_STATE: state,
       XDG_CONFIG_HOME: join(cwd, '.config'),
@@ -131,7 +133,7 @@ export class Shell {
   }
 }
 
-/** Step by step; `folder` is where the page's reader works. */
+/** Runs the steps in order, in the folder in which a reader would work. */
 export async function follow(steps: readonly Step[], shell: Shell, folder: string): Promise<void> {
   const ids = new Ids()
   for (const step of steps) {

@@ -5,6 +5,7 @@ import { expect, test } from 'vitest'
 import { compileWithFloor, DEFAULTS } from '../../../edge/policy/built-in.ts'
 import { allWarnings } from '../../../edge/policy/lint.ts'
 import { placesOfTool } from '../../../edge/policy/tool-rules.ts'
+import { cpuTime } from '../../support/cpu-time.ts'
 import { toolSpec } from '../../support/fixtures.ts'
 
 const operator = (name: string, ...roles: string[]) => {
@@ -224,9 +225,9 @@ test('lint checks caps on spending quickly with 500 tools', () => {
       `@id("r${i}") @reason("b")`,
     )
   const set = compiled({ mine: Array.from({ length: 200 }, one).join('\n') })
-  const began = performance.now()
+  const began = cpuTime()
   expect(allWarnings([], set, { ...THERE, tools })).toEqual([])
-  expect(performance.now() - began).toBeLessThan(1_000)
+  expect(cpuTime() - began).toBeLessThan(1_000)
 })
 
 test.each([
@@ -255,10 +256,10 @@ test('lint computes positions and hints only for the warnings it shows, so that 
   }
   const group = `[${'Group::"x",'.repeat(4_000).slice(0, -1)}]`
   const set = compiled({ ...texts, same: rule(ANY, `principal in ${group}`, '@id("s") @reason("b")') })
-  const began = performance.now()
+  const began = cpuTime()
   expect(allWarnings([], set, many)).toHaveLength(20)
   expect(allWarnings([], compiled({ same: rule(ANY, `principal in ${group}`) }), many)).toHaveLength(1)
-  expect(performance.now() - began).toBeLessThan(1_000)
+  expect(cpuTime() - began).toBeLessThan(1_000)
 })
 
 test.each([

@@ -12,6 +12,7 @@ import { LIMITS } from '../../../shared/limits.ts'
 import type { Result } from '../../../shared/result.ts'
 import { ROUTES } from '../../../shared/routes/all.ts'
 import type { Route } from '../../../shared/routes/route.ts'
+import { cpuTime } from '../../support/cpu-time.ts'
 import { toolSpec } from '../../support/fixtures.ts'
 
 const properties = {
@@ -217,9 +218,9 @@ test('positions count all kinds of line ends, and ten thousand confusable letter
   ).toMatchObject({
     ok: true,
   })
-  const began = performance.now()
+  const began = cpuTime()
   expect(refused(check('::"é"'.repeat(10_900))).errors).toHaveLength(20)
-  expect(performance.now() - began).toBeLessThan(1_000)
+  expect(cpuTime() - began).toBeLessThan(1_000)
 })
 
 test('policy errors are listed in the order of the text, one per position, at most 20', () => {
@@ -290,14 +291,14 @@ test.each([
   ],
   ['a Unicode line separator', `//\u2028${on('true')}`, /control character/],
 ])('a policy text is refused before the engine sees it: %s', (_name, text, message) => {
-  const began = performance.now()
+  const began = cpuTime()
   for (const answer of [compile({ mine: text }) as Result<unknown>, check(text)]) {
     expect(refused(answer)).toMatchObject({
       code: 'invalid_policy',
       errors: [{ message: expect.stringMatching(message) }],
     })
   }
-  expect(performance.now() - began).toBeLessThan(2_000)
+  expect(cpuTime() - began).toBeLessThan(2_000)
 })
 
 test.each<[name: string, of: (n: number) => string]>([
@@ -314,7 +315,7 @@ test.each<[name: string, of: (n: number) => string]>([
   const stood = depths.filter((n) => {
     const text = on(of(n))
     const read = compile({ mine: text })
-    const checked = check(text) // any answer will do
+    const checked = check(text) // any answer is fine
     if (!read.ok)
       expect([read.error.errors?.[0]?.message, checked.ok]).toEqual([
         expect.stringMatching(/nested deeper|conditions/),
@@ -332,9 +333,9 @@ test('1,000 policies are checked within 2 s', () => {
       `context.args.amount > ${i} && context.args has memo && context.args.memo like "a*" && !context.approval.granted`,
     ),
   ).join('\n')
-  const began = performance.now()
+  const began = cpuTime()
   expect(check(text)).toEqual({ ok: true, value: [] })
-  const took = performance.now() - began
+  const took = cpuTime() - began
   console.log(`1,000 policies: ${Math.round(took)} ms`)
   expect(took).toBeLessThan(2_000)
 })
@@ -358,9 +359,9 @@ test.each([
     ).repeat(20),
   ],
 ])('a policy set that would take too long to check is refused before the check: %s', (_what, text) => {
-  const began = performance.now()
+  const began = cpuTime()
   expect(refused(check(text, MANY)).code).toBe('limit_reached')
-  expect(performance.now() - began).toBeLessThan(2_000)
+  expect(cpuTime() - began).toBeLessThan(2_000)
 })
 
 test.each([
@@ -371,11 +372,11 @@ test.each([
   (_where, rule) => {
     const nowhere = (from: number) =>
       Array.from({ length: 500 }, (_, i) => `Action::"tool.execute/none${from}x${i}"`).join()
-    const began = performance.now()
+    const began = cpuTime()
     const { code, detail } = refused(
       check(Array.from({ length: 20 }, (_, from) => rule(nowhere(from))).join(''), MANY),
     )
-    expect(performance.now() - began).toBeLessThan(2_000)
+    expect(cpuTime() - began).toBeLessThan(2_000)
     expect([code, detail]).toEqual([
       'invalid_policy',
       expect.stringContaining('10000 actions that do not exist, such as `Action::"tool.execute/none0x0"`'),
@@ -405,9 +406,9 @@ test.each([
 ])('a policy set full of errors is reported in time, with and without tools: %s', (_what, texts, code) => {
   const files = Object.fromEntries(texts.map((text, i) => [`f${i}`, text]))
   for (const tools of [[], TOOLS, MANY]) {
-    const began = performance.now()
+    const began = cpuTime()
     expect(['limit_reached', code]).toContain(refused(checkPolicies(files, tools)).code)
-    expect(performance.now() - began).toBeLessThan(4_000)
+    expect(cpuTime() - began).toBeLessThan(4_000)
   }
   expect(refused(checkPolicies(files, TOOLS)).code).toBe(code)
 })

@@ -4,6 +4,7 @@
 import { expect, test } from 'vitest'
 import { markerFor, Redaction } from '../../../edge/secrets/redaction.ts'
 import { sha256 } from '../../../shared/bytes/json.ts'
+import { cpuTime } from '../../support/cpu-time.ts'
 
 const SECRET = 'hunter2-hunter2'
 const HIDDEN = /«redacted, mark [0-9a-f]{16}»/
@@ -374,8 +375,8 @@ test('G06 redaction takes linear time for hostile texts too', () => {
   ]
   for (const beginning of beginnings) {
     const text = beginning.repeat(Math.ceil(500_000 / beginning.length))
-    const started = performance.now()
+    const started = cpuTime()
     redact({ text })
-    expect([beginning, performance.now() - started < 1_500]).toEqual([beginning, true])
+    expect([beginning, cpuTime() - started < 1_500]).toEqual([beginning, true])
   }
 })

@@ -6,7 +6,7 @@ import { afterAll, expect, test } from 'vitest'
 import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
 
-const stack = await startTestStack({ edge: 'wrangler' })
+const stack = await startTestStack({ edge: 'wrangler', worker: 'idle' })
 afterAll(stack.stop)
 const fixtures = new Fixtures('revocation', stack.dev)
 

@@ -5,6 +5,7 @@ import { argumentCheck } from '../../../edge/tools/argument-check.ts'
 import type { Schema } from '../../../edge/tools/schema-rules.ts'
 import { checkSchema } from '../../../edge/tools/schema-rules.ts'
 import { LIMITS } from '../../../shared/limits.ts'
+import { cpuTime } from '../../support/cpu-time.ts'
 
 const over = (inner: unknown, more: Schema = {}): Schema => ({
   type: 'object',
@@ -95,9 +96,9 @@ test('G06 references that multiply exponentially are refused before they are fol
       i === 13 ? { type: 'string' } : { allOf: [1, 2].map(() => ({ $ref: `#/$defs/d${i + 1}` })) },
     ]),
   )
-  const started = performance.now()
+  const started = cpuTime()
   expect(refusals(over({ $ref: '#/$defs/d0' }, { $defs: doubled })).length).toBeGreaterThan(0)
-  expect(performance.now() - started).toBeLessThan(1_000)
+  expect(cpuTime() - started).toBeLessThan(1_000)
 })
 
 test('G06 uniqueItems is accepted only with a small maxItems, because it compares every pair', () => {

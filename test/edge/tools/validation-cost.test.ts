@@ -9,6 +9,7 @@ import { LIMITS } from '../../../shared/limits.ts'
 import type { Outcome, SkillPlan } from '../../../shared/plan/plan.ts'
 import { schemaCheck } from '../../../shared/schema/validate.ts'
 import { validationCost } from '../../../shared/schema/validation-cost.ts'
+import { cpuTime } from '../../support/cpu-time.ts'
 
 const over = (a: unknown, $defs: Schema = {}): Schema => ({ type: 'object', properties: { a }, $defs })
 const times = <T>(length: number, one: (index: number) => T): T[] =>
@@ -68,7 +69,7 @@ const BOMBS: Readonly<Record<string, readonly [schema: Schema, a: unknown]>> = {
 
 describe.each(Object.entries(BOMBS))('G06 validation bomb: %s', (_name, [schema, a]) => {
   test('a validation that is too expensive is refused before it starts, for arguments and for results', () => {
-    const begun = performance.now()
+    const begun = cpuTime()
     expect(argumentCheck(schema)({ a })).toMatchObject({
       ok: false,
       error: {
@@ -80,7 +81,7 @@ describe.each(Object.entries(BOMBS))('G06 validation bomb: %s', (_name, [schema,
     expect(checkOutput({ kind: 'returned' }, plan, Buffer.from(JSON.stringify({ a })))).toMatchObject({
       kind: 'invalid_output',
     })
-    expect(performance.now() - begun).toBeLessThan(5_000)
+    expect(cpuTime() - begun).toBeLessThan(5_000)
   })
 })
 

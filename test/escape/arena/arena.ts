@@ -3,7 +3,18 @@
 // which calls the kernel directly; they print one JSON object.
 
 import { type ChildProcess, spawn } from 'node:child_process'
-import { chmodSync, chownSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { arch, tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -14,6 +25,7 @@ import { DEFAULT_LIMITS } from '../../../shared/limits.ts'
 import type { ProcessPlan as Plan } from '../../../shared/plan/plan.ts'
 import { INIT } from '../../../worker/sandbox/kernel/init.ts'
 import { machineOf, syscallsOf } from '../../../worker/sandbox/kernel/syscalls.ts'
+import type { Facts } from '../../../worker/sandbox/plan/proven.ts'
 import type {
   Answer,
   BareOrder,
@@ -40,7 +52,7 @@ type Waiting = {
 /** An order without its number. */
 type Unnumbered<T> = T extends { id: number } ? Omit<T, 'id'> : never
 
-export type ArenaOptions = Omit<Setup, 'folder'> & {
+export type ArenaOptions = Omit<Setup, 'folder' | 'facts'> & {
   /** The environment of the driver, as a worker would have it. */
   readonly env?: Readonly<Record<string, string>>
   /** A descriptor of the test, open in the driver under this number. */
@@ -49,10 +61,33 @@ export type ArenaOptions = Omit<Setup, 'folder'> & {
   readonly undelegated?: true
   /** Programs that start the driver. */
   readonly under?: readonly string[]
+  /** Runs the probe, even if another arena of this test run has proven the same set-up. */
+  readonly probe?: true
 }
 
 /** vitest.config.ts runs the attacks in both kinds of sandboxes, cold and warm. */
 const IN_PREPARED = process.env['COUNTERSIGN_ARENA'] === 'prepared' ? { prepared: {} } : {}
+
+/** Compiled modules of the driver. */
+const COMPILED = 'node_modules/.cache/countersign/compiled-for-arenas'
+mkdirSync(join(ROOT, COMPILED), { recursive: true })
+if (process.geteuid?.() === 0) chownSync(join(ROOT, COMPILED), UID, UID)
+
+/**
+ * The file in which the arenas of one `npm test` keep what they have proven, because each probe costs
+ * more than most attacks. Undefined for a set-up whose proof is its own.
+ */
+function proofOf(setup: ArenaOptions, undelegated: boolean): string | undefined {
+  const folder = process.env['COUNTERSIGN_SEEDED']
+  const isCommon = Object.keys(setup).every((key) => ['privateHosts', 'prepared'].includes(key))
+  if (folder === undefined || !isCommon) return undefined
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const kind = `${undelegated ? 'undelegated' : 'delegated'}-${setup.prepared === undefined ? 'cold' : 'warm'}`
+  return join(folder, `proof-${kind}.json`)
+}
+
+const readProof = (file: string | undefined): Facts | undefined =>
+  file !== undefined && existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as Facts) : undefined // written below
 
 export class Arena {
   /** Shared by the test and the sandboxes; contains the run folders. */
@@ -81,20 +116,25 @@ export class Arena {
     leak,
     undelegated,
     under = [],
-    ...setup
+    probe,
+    ...given
   }: ArenaOptions = {}): Promise<Arena> {
+    const setup = { ...IN_PREPARED, ...given }
+    const isPlain = leak === undefined && under.length === 0 && Object.keys(env).length === 0
+    const proof = isPlain && probe === undefined ? proofOf(setup, undelegated === true) : undefined
     const home = mkdtempSync(join(tmpdir(), 'escape-'))
     chownSync(home, UID, UID)
     let seen = ''
     const start = undelegated === true ? asWorkerAlone : asWorker
     const argv = start({ uid: UID, gid: UID }, { repository: ROOT, arena: home }, (at) => {
       seen = at.arena
-      const told: Setup = { ...IN_PREPARED, ...setup, folder: join(at.arena, 'worker') }
+      const whole: Setup = { ...setup, facts: readProof(proof), folder: join(at.arena, 'worker') }
       return [
         ...under,
+        ...['/usr/bin/env', `NODE_COMPILE_CACHE=${join(at.repository, COMPILED)}`],
         join(at.repository, 'node_modules/.bin/node'),
         join(at.repository, DRIVER),
-        JSON.stringify(told),
+        JSON.stringify(whole),
       ]
     })
     const extra = leak === undefined ? [] : [...new Array<'ignore'>(leak.as - 3).fill('ignore'), leak.fd]
@@ -106,6 +146,11 @@ export class Arena {
     await new Promise<void>((settle, fail) =>
       arena.#waiting.set(0, { settle: () => settle(), fail, hear: () => undefined }),
     )
+    if (proof !== undefined && !existsSync(proof)) {
+      const { pid: _, ...facts } = await arena.facts()
+      writeFileSync(`${proof}.${process.pid}`, JSON.stringify(facts))
+      renameSync(`${proof}.${process.pid}`, proof)
+    }
     return arena
   }
 

@@ -31,7 +31,8 @@ const equipment = await equip(host, {
   profiles: setup.profiles ?? {},
 })
 const prepared = setup.prepared === undefined ? undefined : new WarmStock(equipment, setup.prepared)
-const sandbox: Sandbox = { equipment, facts: await probe(equipment, undefined, prepared), prepared }
+const facts = setup.facts ?? (await probe(equipment, undefined, prepared))
+const sandbox: Sandbox = { equipment, facts, prepared }
 
 async function run(
   { plan, stdin, secrets, runFolder, cancelOn }: LaunchOrder,

@@ -18,6 +18,8 @@ export type Setup = {
   /** Overrides for the facts that were found on the host. */
   readonly host?: Partial<Host>
   readonly programs?: Partial<Programs>
+  /** The proof of an arena with the same set-up; without it the driver runs the probe. */
+  readonly facts?: Facts | undefined
   /** Warm sandboxes are started. A call that may use one waits for it, unless `hasten` is set. */
   readonly prepared?: { readonly stale_ms?: number; readonly hasten?: boolean }
 }

@@ -17,7 +17,7 @@ import type { Swap } from '../arena/orders.ts'
 
 let arena: Arena
 beforeAll(async () => {
-  arena = await Arena.open()
+  arena = await Arena.open({ probe: true })
 })
 afterAll(() => arena?.close())
 
@@ -141,7 +141,7 @@ test('S12 the filter kills programs that make 32-bit system calls, which work wi
 })
 
 test('S27 S28 the canaries of cgroups detect that nothing limits a call’s processes together', async () => {
-  const alone = await Arena.open({ undelegated: true })
+  const alone = await Arena.open({ probe: true, undelegated: true })
   for (const { program = Buffer.alloc(0), judge } of groupCanaries(MACHINE)) {
     const { here, there } = alone.runFolder()
     furnish(here, program)

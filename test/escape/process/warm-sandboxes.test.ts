@@ -12,8 +12,8 @@ import type { LaunchOrder } from '../arena/orders.ts'
 let cold: Arena
 let prepared: Arena
 beforeAll(async () => {
-  cold = await Arena.open()
-  prepared = await Arena.open({ prepared: {} })
+  cold = await Arena.open({ probe: true })
+  prepared = await Arena.open({ probe: true, prepared: {} })
 })
 afterAll(async () => {
   await cold.close()

@@ -139,7 +139,7 @@ test('after a kill during the provider’s response, a mail is sent again with t
   await eventually('an attempt', () => mail.about(call.id).length === 1, PATIENCE_MS)
   await strike(hurt.stack.edge)
   mail.silent = false
-  await revive(hurt.stack.edge) // and nobody wakes it
+  await revive(hurt.stack.edge) // only its alarm wakes it
   expect((await delivered(call, 'ada', 'sent')).tries).toBe(2)
   const tried = mail.tried.filter((one) => one.includes(call.id))
   expect(tried).toHaveLength(2)
@@ -265,7 +265,7 @@ test('sendmail gets each mail of an outbox; a failure keeps the mail, and an end
   expect(text).toMatch(/^-t -i\n/)
   expect(text).toContain('\nTo: ada@example.com\n')
   expect(text).not.toContain('\r')
-  expect(text).not.toContain('cs_operator_') // our key is none of its business
+  expect(text).not.toContain('cs_operator_') // sendmail must not get our key
   expect(await deliveries(first)).toContainEqual(expect.objectContaining({ recipient: 'ada', state: 'sent' }))
 })
 
@@ -310,12 +310,12 @@ test('an outbox of several pages hands out each mail once, the oldest first', as
     },
     30_000,
   )
-  await asked(40) // newer ones, which the first are not to be lost behind
+  await asked(40) // newer mails must not hide the first ones
   const isNew = ({ id, why }: Delivery) =>
     why === 'waiting to be collected' && first.every((one) => one.id !== id)
   await eventually('they wait', async () => (await newest()).filter(isNew).length >= 60, PATIENCE_MS)
   const page = await newest()
-  const query = { state: 'due' as const, after: page.at(-1)?.id ?? '' } // other tests' are dropped
+  const query = { state: 'due' as const, after: page.at(-1)?.id ?? '' } // mails of other tests were dropped
   const older = unwrap(await hurt.operator('listDeliveries', { params: { name: 'by-mail' }, query })).items
   expect(new Set([...page, ...older].map(({ id }) => id)).size).toBe(160)
   const second = unwrap(await collect({ done: first.map(({ id }) => id) })).items

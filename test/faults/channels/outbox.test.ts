@@ -21,7 +21,7 @@ const PUBLIC = 'whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4='
 let hurt: HurtStack
 let receiver: WebhookReceiver
 beforeAll(async () => {
-  hurt = await HurtStack.start({ loopbackChannels: true })
+  hurt = await HurtStack.start({ worker: 'idle', loopbackChannels: true })
   receiver = await WebhookReceiver.open()
   unwrap(await hurt.operator('putOperator', { params: { name: 'ada' }, body: { roles: ['approver'] } }))
   unwrap(await hurt.operator('putOperator', { params: { name: 'bob' }, body: { roles: ['auditor'] } }))
@@ -151,7 +151,7 @@ test('P06 a channel that was replaced sends no links of its former recipients, a
   unwrap(await hurt.operator('cancelRun', { params: { run: call.run } }))
   await put('gone', { url: `${receiver.url}/another` })
   const left = (await deliveries('gone', call)).map(({ state }) => state)
-  expect(left.filter((state) => state !== 'dropped')).toEqual(['sent']) // the question anew may come while there is a channel again
+  expect(left.filter((state) => state !== 'dropped')).toEqual(['sent']) // the changed question may be sent, because the channel exists again
   expect(came(call).filter(({ path }) => path.includes('another'))).toEqual([])
   unwrap(await hurt.operator('putPolicies', { body: { policies: before } }))
 })
@@ -214,7 +214,7 @@ test('an edge that is killed before the delivery, and again between two attempts
   await put('pager')
   receiver.reply = (response) => response.writeHead(503).end()
   const call = await ask()
-  await strike(hurt.stack.edge) // at once: the run may not have reached its channels, or they may not have started
+  await strike(hurt.stack.edge) // before the run has reported to its channels, or just after
   await revive(hurt.stack.edge)
   await eventually('an attempt', () => came(call).length > 0, 30_000)
   await eventually('a pause', async () =>
@@ -231,7 +231,7 @@ test('an edge that is killed before the delivery, and again between two attempts
 
 test('an attempt during which the edge is killed is repeated under the same id', async () => {
   await put('pager')
-  receiver.reply = () => undefined // it came, and nobody says so
+  receiver.reply = () => undefined // the request arrives and gets no answer
   const call = await ask()
   await eventually('an attempt', () => came(call).length === 1)
   await strike(hurt.stack.edge)
@@ -279,7 +279,7 @@ test('an approval that is answered while deliveries fail asks nobody else, and i
 })
 
 test('N14 a delivery follows no redirect, reads no huge response, times out, gives up at 410, and is retried on an operator’s request', async () => {
-  await put('strict') // one that no other test has messages waiting for
+  await put('strict') // a channel for which no other test has waiting messages
   receiver.reply = (response) => response.writeHead(307, { location: `${receiver.url}/elsewhere` }).end()
   const testResult = async () => unwrap(await hurt.operator('testChannel', { params: { name: 'strict' } }))
   expect(await testResult()).toEqual({ sent: false, why: 'it answered 307; redirects are not followed' })
@@ -293,7 +293,7 @@ test('N14 a delivery follows no redirect, reads no huge response, times out, giv
     response.on('drain', more)
     more()
   }
-  expect(await testResult()).toEqual({ sent: false, why: 'it answered 400' }) // without end: who read it would not come back
+  expect(await testResult()).toEqual({ sent: false, why: 'it answered 400' }) // reading the endless body would never finish
   receiver.reply = () => undefined
   expect((await testResult()).why).toMatch(/no answer within/)
   receiver.reply = (response) => response.writeHead(410).end()
@@ -343,7 +343,7 @@ test('V02 a channel’s secrets are in no response, log or journal, and on disk 
   answers.push(await deliveries('pager', call), refused)
   const { items: journal } = unwrap(await hurt.agent('readJournal', { params: { run: call.run }, query: {} }))
   expect(JSON.stringify([answers, journal])).not.toContain(CANARY)
-  expect(JSON.stringify(answers)).toContain(receiver.url) // control: it is the channel that we looked at
+  expect(JSON.stringify(answers)).toContain(receiver.url) // control: the answers are about this channel
   const holds = hurt.filesWith(CANARY)
   expect(holds).not.toEqual([])
   for (const file of holds) expect(file).toMatch(/^edge\/objects\/countersign-channel\//)
@@ -357,7 +357,7 @@ test('a receiver that hangs delays only its own channel', async () => {
     await put('quick')
     const calls = await Promise.all(Array.from({ length: 12 }, ask))
     await Promise.all(calls.map((call) => delivered('quick', call, 'asked', 'sent', 8_000)))
-    expect(hanging.came.length).toBe(8) // as many as may be under way; none has ended
+    expect(hanging.came.length).toBe(8) // the limit of concurrent attempts; none has ended
   } finally {
     await hanging.close()
   }

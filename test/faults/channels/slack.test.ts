@@ -27,7 +27,7 @@ let slack: FakeSlack
 let hurt: HurtStack
 beforeAll(async () => {
   slack = await FakeSlack.open()
-  hurt = await HurtStack.start({ loopbackChannels: slack.standIns })
+  hurt = await HurtStack.start({ worker: 'idle', loopbackChannels: slack.standIns })
   unwrap(await hurt.operator('putOperator', { params: { name: 'ann' }, body: { roles: ['approver'] } }))
   const body = {
     kind: 'slack' as const,
@@ -89,7 +89,7 @@ test('an edge that is killed before the post, before the answer and before the u
   await revive(hurt.stack.edge)
   slack.instead = (response, method) =>
     method === 'chat.update' && response.writeHead(503).end() !== undefined
-  const yes = { ...press(message, 'approve'), response_url: undefined } // so that the outbox alone tells the end
+  const yes = { ...press(message, 'approve'), response_url: undefined } // so that only the outbox reports the end
   expect((await interact(hurt.stack.url, yes)).status).toBe(200)
   await delivery(call, 'ended', ({ why }) => why === 'it answered 503')
   await strike(hurt.stack.edge)
@@ -152,10 +152,10 @@ test('while Slack accepts one message a second and refuses all others, every app
   const calls = await Promise.all(Array.from({ length: 24 }, (_, i) => ask(`storm ${i}\n`)))
   // The edge gets no request in the meantime, so only its alarm wakes it.
   await eventually('all messages', () => calls.every((call) => slack.about(call.id).length > 0), 120_000)
-  expect(refused).toBeLessThan(2 * calls.length) // it asks for a pause, and gets one: those at first, and then at most one for each that it takes
+  expect(refused).toBeLessThan(2 * calls.length) // Slack asks for pauses and gets them: after the first burst at most one refusal for each accepted message
   const { items } = unwrap(await hurt.operator('listDeliveries', { params: { name: 'room' }, query: {} }))
   const ours = items.filter(({ approval }) => calls.some((call) => call.approval?.id === approval))
-  expect(ours.map(({ state, tries }) => [state, tries])).toEqual(calls.map(() => ['sent', 1])) // what it refused was no try
+  expect(ours.map(({ state, tries }) => [state, tries])).toEqual(calls.map(() => ['sent', 1])) // refused requests do not count as tries
 }, 180_000)
 
 test('a refusal of Slack is shown by its name and retried, and the post succeeds once the cause is fixed', async () => {
@@ -186,7 +186,7 @@ test('a refusal of Slack is shown by its name and retried, and the post succeeds
 test('if Slack hangs, a person who pressed a button still gets a timely response that says what failed', async () => {
   const call = await ask()
   const message = await posted(call)
-  slack.instead = (_, method) => method === 'views.open' // it came, and nobody answers
+  slack.instead = (_, method) => method === 'views.open' // the request arrives and gets no answer
   const pressed = await interact(hurt.stack.url, press(message, 'more'))
   expect([pressed.status, pressed.took < 3_000]).toEqual([200, true])
   await eventually(
@@ -235,5 +235,5 @@ test('V02 Slack’s token and signing secret are in no response, log or journal,
     expect(holds).not.toEqual([])
     for (const file of holds) expect(file).toMatch(/^edge\/objects\/countersign-channel\//)
   }
-  expect(slack.calls.every(({ authorization }) => authorization === `Bearer ${TOKEN}`)).toBe(true) // control: it is the token that was used
+  expect(slack.calls.every(({ authorization }) => authorization === `Bearer ${TOKEN}`)).toBe(true) // control: this token was used
 })

@@ -76,7 +76,7 @@ describe('Q01 forged doorbells do no harm', () => {
         grant: {},
       },
       JSON.parse(`{"__proto__":{"tenant":"default","run":"${run}","call":"${call}"}}`),
-      { tenant: 'default', run, call }, // well-formed, of nobody
+      { tenant: 'default', run, call }, // well-formed, but of no existing run
     ]
     const from = hurt.workerLog().length
     await queue.addBulk(shapes.map((data) => ({ name: 'ring', data, opts: once })))
@@ -144,7 +144,7 @@ test('Q02 a doorbell with another name, other options or in another queue does n
   process.kill(pid ?? 0, 'SIGCONT')
   const ended = await hurt.ended(call)
   await allTaken()
-  await elsewhere.obliterate({ force: true }).catch(() => undefined) // what we may not, nobody needs
+  await elsewhere.obliterate({ force: true }).catch(() => undefined) // cleaning up; the access list may forbid it
   await elsewhere.close()
   expect(ended).toMatchObject({ state: 'succeeded', result: { output: 'as proposed\n' } })
   await attested(hurt, ended)

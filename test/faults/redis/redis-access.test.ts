@@ -61,7 +61,7 @@ async function answer(
     retryStrategy: () => null,
     maxRetriesPerRequest: 0,
   })
-  redis.on('error', () => undefined) // told again by the command
+  redis.on('error', () => undefined) // the command reports the same error
   try {
     return await redis.call(command, ...args)
   } catch (error) {

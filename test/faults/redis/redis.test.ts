@@ -72,7 +72,7 @@ test(`calls that are proposed while Redis is away for ${OUTAGE_MS / 1000} s are 
 
 test('an edge that is back before Redis acknowledges calls, and rings when Redis is back', async () => {
   await Promise.all([strike(hurt.stack.redis), strike(hurt.stack.edge)])
-  const starting = revive(hurt.stack.edge) // not ready before Redis is, and yet it answers
+  const starting = revive(hurt.stack.edge) // not ready before Redis is, but it answers
   const answered = await insist(() =>
     hurt.agent('proposeCallInNewRun', { body: { tool: 'mark_quickly', args: { mark: 'first\n' } } }),
   )
@@ -90,7 +90,7 @@ test('Q07 waiting calls are rung again and run once after Redis forgets everythi
   const calls = await proposed(5)
   await eventually('their doorbells are in Redis', async () => (await redis.llen(WAITING)) === calls.length)
   await eventually('and on disk', () => existsSync(files()))
-  await hurt.stack.redis.stop() // in order, so that the snapshot has them all
+  await hurt.stack.redis.stop() // an orderly stop, so that the snapshot has all of them
   const snapshot = join(hurt.stack.state.dir, 'snapshot')
   cpSync(files(), snapshot, { recursive: true })
   rmSync(files(), { recursive: true })

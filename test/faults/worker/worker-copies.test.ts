@@ -181,5 +181,5 @@ test('D9 K02 a claim that was signed ahead of time and recorded is refused when 
       false,
     ])
   }
-  expect((await peer.claim(call.id)).ok).toBe(true) // its own process may ask again, signed anew
+  expect((await peer.claim(call.id)).ok).toBe(true) // its own process may claim again with a new signature
 })

@@ -92,8 +92,9 @@ export class ApprovalServer {
     status !== 'pending' || (!this.#has('never expires') && Date.now() >= expiresAt)
 
   #has = (flaw: Flaw): boolean => this.#flaw === flaw
+  /** 64 bits: the suite tries several changes of each character, so a longer token costs more time. */
   #mac = (use: string, id: string): string =>
-    createHmac('sha256', this.#key).update(`${use} ${id}`).digest('hex')
+    createHmac('sha256', this.#key).update(`${use} ${id}`).digest('hex').slice(0, 16)
   #tokenOf = (id: string): string => `${id}.${this.#mac('link', id)}`
   #nonceOf = (id: string): string =>
     this.#mac('form', this.#has('takes the nonce of another approval') ? '' : id)
@@ -103,7 +104,7 @@ export class ApprovalServer {
     if (record === undefined) return undefined
     const [given, expected] = [token, this.#tokenOf(record.id)]
     if (this.#has('compares half of the token'))
-      return given.slice(0, 44) === expected.slice(0, 44) ? record : undefined
+      return given.slice(0, 20) === expected.slice(0, 20) ? record : undefined
     if (this.#has('ignores the case of the token'))
       return given.toLowerCase() === expected ? record : undefined
     if (this.#has('ignores what follows the token')) return given.startsWith(expected) ? record : undefined

@@ -33,7 +33,7 @@ export type LogLine = { readonly msg: string; readonly level: string; readonly [
 
 type Ended = { readonly status: number | null; readonly stdout: string; readonly stderr: string }
 
-/** In a seeded folder: what the edge knows of the enrolment. */
+/** The file of a seeded folder with the edge's side of the enrolment. */
 const ENROLLED = 'enrolment.json'
 
 const printError = (text: string): void => void process.stderr.write(`${text}\n`)
@@ -90,12 +90,14 @@ export class LoneWorker {
     if (!enrolled.ok) throw new Error(enrolled.error)
   }
 
-  /** Fills a folder whose copies are those of an enrolled worker, with what its edge has to know. */
+  /**
+   * Makes the folder of an enrolled worker, to be copied, with the edge's side of the enrolment.
+   */
   static async seed(dir: string): Promise<void> {
     const lone = await LoneWorker.#in(dir, 4)
     await lone.#enrol()
     writeFileSync(join(dir, ENROLLED), JSON.stringify(lone.edge.enrolment()), { mode: 0o600 })
-    await lone.start() // its first start compiles, and keeps what it compiled
+    await lone.start() // the first start fills the compile cache
     await lone.process.stop()
     await lone.#stop()
   }
@@ -128,6 +130,7 @@ export class LoneWorker {
     const user = userNamed(WORKER_USER) ?? { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
     const argv = asWorker(user, { app: ROOT, home: this.state.worker }, ({ app, home }) =>
       pdeathsig([
+        ...['/usr/bin/env', `NODE_COMPILE_CACHE=${join(home, 'cache')}`],
         join(app, 'node_modules/.bin/node'),
         join(app, 'worker/main.ts'),
         name,
@@ -203,7 +206,7 @@ export class LoneWorker {
   #openQueue(name: string = this.edge.pool): Queue {
     const connection = { url: redisUrl('edge', this.#secrets, this.#redisPort), maxRetriesPerRequest: null }
     const queue = new Queue(`doorbell-${this.edge.tenant}.${name}`, { prefix: 'cs', connection })
-    queue.on('error', () => undefined) // a test may take Redis away
+    queue.on('error', () => undefined) // a test may stop Redis
     return queue
   }
 

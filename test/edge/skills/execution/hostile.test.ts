@@ -30,7 +30,7 @@ let agent: Awaited<ReturnType<Fixtures['agent']>>
 let other: Awaited<ReturnType<Fixtures['agent']>>
 
 beforeAll(async () => {
-  stack = await startTestStack()
+  stack = await startTestStack({ worker: 'idle' })
   fixtures = new Fixtures('hostile', stack.dev)
   acme = await Publisher.listed('acme', fixtures.root)
   maker = await fixtures.operator(['admin'])

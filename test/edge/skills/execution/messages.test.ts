@@ -28,7 +28,10 @@ let code: Uint8Array
 let count = 0
 beforeAll(async () => {
   receiver = await WebhookReceiver.open()
-  hurt = await HurtStack.start({ loopbackChannels: { [new URL(WAITS_FOR).origin]: receiver.url } })
+  hurt = await HurtStack.start({
+    worker: 'idle',
+    loopbackChannels: { [new URL(WAITS_FOR).origin]: receiver.url },
+  })
   code = await postingSkill()
   unwrap(
     await hurt.operator('putPublisher', { params: { name: acme.name }, body: { keys: [acme.signer.x] } }),

@@ -48,11 +48,18 @@ function seen(
     exports as Readonly<Record<string, { buffer?: ArrayBuffer; value?: unknown; length?: number }>>,
   ).map(([name, { buffer, value, length }]) => [
     name,
-    buffer && Buffer.from(buffer).toString('latin1').replace(/\0+$/, ''),
+    buffer && withoutTrailingZeros(Buffer.from(buffer)).toString('latin1'),
     value,
     length,
   ])
   return { begun, results, hostCalls, kept, shared: shared.value }
+}
+
+/** A pattern would try each of the 65,528 zeros before the data, which takes nine seconds. */
+function withoutTrailingZeros(bytes: Buffer): Buffer {
+  let end = bytes.byteLength
+  while (end > 0 && bytes[end - 1] === 0) end -= 1
+  return bytes.subarray(0, end)
 }
 
 type Call = readonly [name: string, ...args: unknown[]]
@@ -388,7 +395,7 @@ describe('the WebAssembly specification', () => {
       return { all: seen(paying, calls, imports), used: START - counter.value }
     }
     const [once, again, raw] = [paid(), paid(), seen(plain, calls)]
-    expect(`${raw.begun}`).not.toContain('CompileError') // the case itself is one
+    expect(`${raw.begun}`).not.toContain('CompileError') // the case itself is not a call
     expect(once.all).toEqual(raw)
     expect(again).toEqual(once)
     expect(once.used).toBeGreaterThanOrEqual(BigInt(raw.begun === undefined ? calls.length : 0))

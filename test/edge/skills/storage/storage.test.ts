@@ -23,7 +23,7 @@ const acme = new Publisher('acme')
 let hurt: HurtStack
 let code: Uint8Array
 beforeAll(async () => {
-  hurt = await HurtStack.start()
+  hurt = await HurtStack.start({ worker: 'idle' })
   code = await storageSkill()
   unwrap(
     await hurt.operator('putPublisher', { params: { name: acme.name }, body: { keys: [acme.signer.x] } }),
@@ -47,7 +47,7 @@ async function enabled(id: string, kv: string[], change: Partial<Unbound> = {}):
 }
 const does = (skill: string, deed: StorageOperation, key: string, value?: string): Promise<Call> =>
   hurt.propose(`${skill}_run`, argumentsOf(deed, key, value), { wait: 20 })
-/** What the call returned, or its error. */
+/** The result of the call, or its error. */
 const outcomeOf = async (
   skill: string,
   deed: StorageOperation,
@@ -247,7 +247,7 @@ test('clearing a skill’s storage is journalled once, even across a kill, and c
   await outcomeOf('noted', 'set', 'cache/02', 'x')
   await strike(hurt.stack.edge)
   const db = skillFileOf('cache/02', hurt.stack.state.dir)
-  db.exec('update clearings set journalled = 0') // as if it had been killed before it knew that the journal had it
+  db.exec('update clearings set journalled = 0') // as if the object was killed before it learned that the journal has the entry
   db.close()
   await revive(hurt.stack.edge)
   await clear()
