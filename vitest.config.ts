@@ -9,9 +9,12 @@ import { FileTimes } from './infra/testing/report.ts'
 
 const files = testProjects(import.meta.dirname)
 
-/** Two cores compute, and some unit tests wait for seconds. */
+/** More than two cores, because some unit tests wait for seconds. */
 const UNIT_WORKERS = 4
-/** More than two cores: a file of these uses a third to a half of a core, and waits for the rest of its time. */
+/**
+ * More than two cores, because a file of these uses a third to a half of a core and waits for the
+ * rest of its time.
+ */
 const PROCESS_WORKERS = 3
 
 const common = {

@@ -112,6 +112,6 @@ function bindEntries(from: string, to: string): void {
 
 if (import.meta.main) {
   const [entry] = process.argv.slice(2)
-  if (entry === undefined) throw new Error('only `asWorker` starts this file; it is no command')
+  if (entry === undefined) throw new Error('only `asWorker` may start this file; it is not a command')
   enter(JSON.parse(entry)) // written by `asWorker`
 }

@@ -107,7 +107,7 @@ export const FAILURES = {
   method_not_allowed: caller(405, 'use a method that the `allow` header lists'),
   // The life of a call
   denied: { ...policy(403, 'read `decision.reason`; ask an operator if it should be allowed'), ends: true },
-  already_ended: caller(409, 'read the call; it has ended and can’t change any more'),
+  already_ended: caller(409, 'read the call; it has ended and can no longer change'),
   already_claimed: caller(409, 'drop it; another worker has it'),
   already_answered: caller(409, 'read the approval; it has been answered'),
   worker_in_use: caller(

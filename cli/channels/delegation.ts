@@ -18,7 +18,7 @@ const delegate = command({
       const back = await api('deleteDelegation', {})
       if (!back.ok && back.error.code === 'not_found')
         return err({ ...back.error, todo: 'there is nothing to do' })
-      return back.ok ? ok({ ok: true, json: back.value, text: 'you have no delegate any more\n' }) : back
+      return back.ok ? ok({ ok: true, json: back.value, text: 'you no longer have a delegate\n' }) : back
     }
     const [, number = '', unit = ''] = /^([0-9]{1,4})([mhd])$/.exec(flags.for ?? '') ?? []
     const for_s = Number(number) * (UNITS[unit] ?? 0)

@@ -123,8 +123,8 @@ export const drain = command({
     for (let report: DeliveryReport = { done: [], failed: [] }; ; ) {
       const waiting = await api('collectMessages', { params: { name }, body: report })
       if (!waiting.ok) return waiting
-      // The edge lists mails that were already tried at the end: if there are no others, each had
-      // its try.
+      // The edge lists mails that were already tried last: if there are no others, every mail has
+      // been tried.
       const fresh = waiting.value.items.filter(
         ({ id }) => !delivered.includes(id) && failed.every((one) => one.id !== id),
       )

@@ -62,7 +62,7 @@ export class ChannelObject extends DurableObject<Env> {
     const fault = mediumOf(spec).fault(this.#loopback)
     if (fault !== undefined) return err(failure('channel_refused', fault))
     if (this.#store.channel(name) === undefined && this.#store.channels().length >= LIMITS.channels)
-      return err(failure('limit_reached', `there are ${LIMITS.channels} channels already`))
+      return err(failure('limit_reached', `there are already ${LIMITS.channels} channels, the maximum`))
     const row = { name, spec, by, at: Date.now() }
     this.#store.putChannel(name, spec, by, row.at)
     this.#outbox.forgetPause(name)

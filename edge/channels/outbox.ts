@@ -38,7 +38,10 @@ export class ChannelOutbox {
   /** The deliveries in progress, by their question. */
   readonly #busy = new Map<string, Omit<DeliveryRow, 'id'>>()
   #alarmAt: number | null = null
-  /** Until when a channel's receiver wants no messages. Kept in memory: the receiver repeats it. */
+  /**
+   * The time until which a channel's receiver wants no messages. Kept in memory, because the
+   * receiver repeats it.
+   */
   readonly #pausedUntil = new Map<string, number>()
 
   constructor(env: Env, ctx: DurableObjectState, store: ChannelStore, post: Post) {
@@ -204,7 +207,7 @@ export class ChannelOutbox {
     return []
   }
 
-  /** Why a message should not be sent any more, or `undefined`. */
+  /** Why a message should no longer be sent, or `undefined`. */
   #useless(
     row: DeliveryRow,
     subject: ApprovalRow | NoticeRow,

@@ -151,7 +151,7 @@ export function parseBody(request: Request, bytes: Uint8Array, schema: z.ZodType
 
 const FORM_TYPE = /^application\/x-www-form-urlencoded(?:;|$)/i
 
-/** `undefined` if the body is no form, or longer than any form of our pages. */
+/** `undefined` if the body is not a form, or longer than any form of our pages. */
 export async function readForm(
   request: Request,
   lists?: readonly string[],

@@ -31,6 +31,7 @@ export function problem(failure: Failure, headers: Record<string, string> = {}):
 }
 
 /**
- * A code that only describes how a call ended (status 200) is no refusal: returning one is our bug.
+ * A code that only describes how a call ended (status 200) is not a refusal: returning one is our
+ * bug.
  */
 const httpStatus = (status: number): number => (status === 200 ? 500 : status)

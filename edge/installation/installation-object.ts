@@ -21,7 +21,7 @@ import { forgetTenant } from '../http/known-tenants.ts'
 import { openDatabase } from '../platform/database.ts'
 import { journal, tenants } from './tables.ts'
 
-/** The source of the leaves, in the installation's log. */
+/** The name of this journal as a source of leaves in the installation's log. */
 const SOURCE = 'tenants'
 const RETRY_MS = 2_000
 

@@ -17,7 +17,7 @@ const CALLERS: Record<Caller, string> = {
   anyone: 'Anyone',
 }
 
-/** A call that was denied or failed is no failed request: it is answered as any other call. */
+/** A call that was denied or failed is not a failed request: it is answered like any other call. */
 function answeredWith(code: Code): string {
   const { status, ends } = entryOf(code)
   if (status === 200) return 'end of a call'

@@ -247,8 +247,8 @@ export function StandingAnswers({
 }
 
 /**
- * The page of an approval that this approver can't answer (any more): its outcome, or what it waits
- * for.
+ * The page of an approval that this approver can't answer, or no longer: its outcome, or what it is
+ * waiting for.
  */
 type EndedInput = { approval: Approval; events?: string | null; files?: string | null; rest?: unknown }
 function EndedPage({ approval, events = null, files = null, rest = '' }: EndedInput) {

@@ -125,7 +125,7 @@ function* unlimitedPermit(
 
 type Kind = { readonly word: string; readonly all: ReadonlySet<string> }
 type Known = {
-  /** By the entity type's name in policies. */
+  /** Keyed by the name of the entity type in policies. */
   readonly names: Readonly<Record<string, Kind>>
   /** How many operators have each role. */
   readonly holders: ReadonlyMap<string, number>

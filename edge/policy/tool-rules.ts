@@ -104,8 +104,8 @@ export const actionsIn = ({ rules }: PolicySet): string[] =>
 type LostTrait = { readonly of: 'groups' | 'capabilities'; readonly name: string; readonly what: string }
 
 /**
- * The old traits, without capabilities that the new contract really takes away (no secrets any
- * more, or a network that the kernel shuts): losing those weakens no rule.
+ * The old traits, without capabilities that the new contract really takes away (it no longer has
+ * secrets, or the kernel blocks its network): losing those weakens no rule.
  */
 function traitsStillPossible(before: Contract, after: Contract): Traits {
   const is = traitsOf(before)

@@ -15,7 +15,7 @@ import { isRead } from '../policy/attribute-reads.ts'
 export const UNREHEARSABLE = {
   agent: 'the agent has been revoked since',
   tool: 'this version of the tool is not on record',
-  arguments: 'the planner can’t make a plan of the arguments any more',
+  arguments: 'the planner can no longer make a plan from the arguments',
   run_budget: 'the run’s budget denied it, independently of policy',
   run_count: 'policy reads the run’s usage, and the run is too long to count it again',
   session: 'policy reads the session’s usage, which was not recorded at the time',

@@ -39,7 +39,7 @@ export type Question = {
 export type AnswerEvent = { readonly event: Event; readonly snapshot: Snapshot | null }
 
 const NO_APPROVAL = failure('not_found', 'no such approval')
-const REVOKED = failure('link_revoked', 'the link was taken back')
+const REVOKED = failure('link_revoked', 'the link was revoked')
 const OUTDATED = failure(
   'outdated',
   'the call has changed since it was shown to you; read it again before you answer',

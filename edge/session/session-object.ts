@@ -117,7 +117,7 @@ export class SessionObject extends DurableObject<Env> {
   }
 
   /**
-   * Ends standing answers. When this returns, no call begins under them any more: they are deleted
+   * Ends standing answers. When this returns, no further call begins under them: they are deleted
    * here, and every run that read one has been notified. If a run does not answer, this fails;
    * calling it again continues.
    */

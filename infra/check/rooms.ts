@@ -157,7 +157,7 @@ export function patternOf(side: Side, room: string, rooms: Rooms = ROOMS[side]):
   return `^${side}/${escaped(prefix)}${except.length === 0 ? '' : `(?!${except.join('|')})`}${rest}`
 }
 
-/** The room that a file lies in; undefined for a file in a folder that is no room. */
+/** The room that a file lies in; undefined for a file in a folder that is not a room. */
 export const roomOf = (side: Side, file: string): string | undefined =>
   Object.keys(ROOMS[side]).find((room) => new RegExp(patternOf(side, room)).test(file))
 

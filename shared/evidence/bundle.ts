@@ -154,9 +154,13 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
     at('digest'),
   )
   holds('the facts name the same call', named === undefined, named && at(named))
-  holds('the arguments digest fits', facts.args_sha256 === digestOf(bundle.call.arguments), at('args_sha256'))
   holds(
-    'the plan digest fits',
+    'the arguments digest matches',
+    facts.args_sha256 === digestOf(bundle.call.arguments),
+    at('args_sha256'),
+  )
+  holds(
+    'the plan digest matches',
     facts.plan_sha256 === (plan === null ? null : digestOf(plan)),
     at('plan_sha256'),
   )

@@ -82,7 +82,7 @@ function signedBy(text: string, lines: readonly string[], name: string, x: strin
     if (bytes === undefined || bytes.length <= KEY_HASH_BYTES) return err('a signature line is malformed')
     if (signer !== name || !bytes.subarray(0, KEY_HASH_BYTES).equals(keyHash(name, x))) continue
     if (!isSignedBy(x, Buffer.from(text), bytes.subarray(KEY_HASH_BYTES)))
-      return err('the signature does not fit')
+      return err('the signature is invalid')
     holds = true
   }
   return holds ? ok(true) : err('the log’s key has not signed it')

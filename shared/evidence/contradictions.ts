@@ -22,7 +22,7 @@ export const CHECK_NAMES = {
   facts: 'the facts are those of the grant',
   grant: 'the grant is the edge’s, for this call and worker',
   ending: 'the ending fits the outcome',
-  digest: 'the execution digest fits',
+  digest: 'the execution digest matches',
   tier: 'it ran in the sandbox that the plan names, or at the edge if it is a skill',
   started: 'profile, command line and output fit whether anything was started',
   counted: 'it had a cgroup if the plan requires one, and only if the worker had proven cgroups',

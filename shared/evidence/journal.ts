@@ -67,7 +67,7 @@ export function verifyChain(
     if (entry.seq !== head.seq + 1)
       return broken(`entry ${head.seq + 1} is missing or out of order: \`seq\` is ${entry.seq}`)
     if (entry.prev !== head.hash) return broken('`prev` is not the hash of the entry before it')
-    if (entry.hash !== entryHash(entry)) return broken('`hash` does not fit the entry')
+    if (entry.hash !== entryHash(entry)) return broken('`hash` does not match the entry')
     if (entry.shadow !== undefined && entry.body['shadow_sha256'] !== digestOf(entry.shadow))
       return broken('`shadow` is not what was journalled')
     head = { seq: entry.seq, hash: entry.hash }

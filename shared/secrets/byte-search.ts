@@ -8,7 +8,7 @@ import { LIMITS } from '../limits.ts'
 export type Find = { readonly from: number; readonly to: number; readonly name: string }
 type OnFind = (find: Find) => void
 
-/** The length of a fragment: long enough that a match is no coincidence. */
+/** The length of a fragment: long enough that a match is not a coincidence. */
 const FRAGMENT_BYTES = 32
 /**
  * Lines of at least this length are fragments; a shorter one is searched together with the text

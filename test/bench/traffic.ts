@@ -39,7 +39,7 @@ export async function timeTraffic(
     request.url === '/bulk' ? pour(answer) : void answer.end('ok'),
   )
   await new Promise<void>((settle) => server.listen(0, '127.0.0.1', settle))
-  const host = `127.0.0.1:${(server.address() as AddressInfo).port}` // it listens on a port
+  const host = `127.0.0.1:${(server.address() as AddressInfo).port}` // the address of a TCP server
   const peer = new Peer<Plan, ClientOutput>('traffic', start(host), {
     PATH: '/usr/bin:/bin',
     LANG: 'C.UTF-8',

@@ -59,7 +59,7 @@ test('a file that no call named is deleted after a day, a named one after thirty
   unwrap(await put(idle)) // the file exists already and takes no additional room
 
   await after(LIMITS.file_unnamed_ms + 1)
-  await propose() // any stir of the run: its alarm was set for a day
+  await propose() // any request wakes the run, whose alarm was set for a day later
   await eventually('the room is there again', async () => (await put(late)).ok, WITHIN_MS)
   expect((await held()).map(({ sha256: digest }) => digest)).toEqual([sha256(named), sha256(late)])
 
@@ -119,6 +119,6 @@ test('the quota of a run that reports nothing is freed in time; a run with files
   await strike(stack.edge)
   asIfOld()
   await revive(stack.edge)
-  unwrap(await agent('proposeCall', { params: { run }, body: { tool: 'reads_files', args: {} } })) // any stir of the run: its alarm was set for a day
+  unwrap(await agent('proposeCall', { params: { run }, body: { tool: 'reads_files', args: {} } })) // any request wakes the run, whose alarm was set for a day later
   await eventually('it has said so again', () => known() > soon, WITHIN_MS)
 })

@@ -73,7 +73,7 @@ test('indentation, blank lines, comments and line breaks hide no repeat', () => 
   expect(repeats({ 'edge/a.ts': steps(1, 9), 'edge/b.ts': dressed })).toHaveLength(1)
 })
 
-test('equal imports and equal comments are no repeat', () => {
+test('equal imports and equal comments are not repeats', () => {
   const head = Array.from({ length: 10 }, (_, i) => `import { a${i} } from './a.ts'\n`).join('')
   const block = `/*\n${'the same words\n'.repeat(9)}*/\nimport {\n${'  name,\n'.repeat(9)}} from './a.ts'\n`
   expect(

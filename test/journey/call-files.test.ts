@@ -139,7 +139,7 @@ test('a file whose bytes do not have the digest that the call names is not saved
   })
   await new Promise<void>((settle) => server.listen(0, '127.0.0.1', settle))
   onTestFinished(() => void server.close())
-  const { port } = server.address() as AddressInfo // it listens on a port, not on a pipe
+  const { port } = server.address() as AddressInfo // the address of a TCP server
   const env = { COUNTERSIGN_URL: `http://127.0.0.1:${port}`, COUNTERSIGN_KEY: agent.key }
   const ran = await countersign(['calls', 'inputs', call.id, '--to', 'wrong', '--json'], { env, cwd: folder })
   expect(jsonOf(ran)).toMatchObject({ error: { code: 'digest_mismatch' } })

@@ -272,7 +272,7 @@ async function fakeEdge(
     server.closeAllConnections()
     server.close()
   })
-  const { port } = server.address() as AddressInfo // it listens on a port, not on a pipe
+  const { port } = server.address() as AddressInfo // the address of a TCP server
   return { url: `http://127.0.0.1:${port}`, seen }
 }
 

@@ -67,7 +67,7 @@ const registry = createServer(({ url = '' }, answer) => {
     )
   else answer.writeHead(404).end('{}')
 })
-const address = (): string => `http://127.0.0.1:${(registry.address() as AddressInfo).port}` // it listens on a port
+const address = (): string => `http://127.0.0.1:${(registry.address() as AddressInfo).port}` // the address of a TCP server
 await new Promise<void>((listening) => registry.listen(0, '127.0.0.1', listening))
 afterAll(() => {
   registry.closeAllConnections()

@@ -110,7 +110,7 @@ test('`npm start` explains a port that is in use and one that is invalid', async
   onTestFinished(() => void thief.close())
   const port = await new Promise<number>((settle) =>
     thief.listen(0, '127.0.0.1', () => settle(Number((thief.address() as { port: number }).port))),
-  ) // it listens on TCP
+  ) // the address of a TCP server
   const taken = start({ COUNTERSIGN_PORT: String(port) })
   expect(await taken.ended).not.toBe(0)
   expect(taken.text()).toContain(

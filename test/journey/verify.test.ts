@@ -194,7 +194,7 @@ describe('a journal', () => {
     [
       'a changed entry',
       entries.with(1, { ...(entries[1] as JournalEntry), kind: 'other' }),
-      'entry 2: `hash` does not fit the entry',
+      'entry 2: `hash` does not match the entry',
     ], // there are four
     ['a missing entry', entries.toSpliced(1, 1), 'entry 2: entry 2 is missing'],
     ['a missing first entry', entries.slice(1), 'entry 1: entry 1 is missing'],

@@ -93,7 +93,7 @@ export const WEAK_KEYS: Readonly<Record<string, string>> = Object.fromEntries(
   ]),
 )
 /**
- * Strings that are no canonical public key: a y of large order encoded as y + p, or a y that no
+ * Strings that are not canonical public keys: a y of large order encoded as y + p, or a y that no
  * point has.
  */
 export const NO_KEYS: Readonly<Record<string, string>> = Object.fromEntries(

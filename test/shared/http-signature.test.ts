@@ -157,7 +157,7 @@ describe('K02 what is covered can’t be changed', () => {
   })
 })
 
-describe('K02 another shape is no signature, though the worker’s key made it', () => {
+describe('K02 a signature of another shape is refused, though the worker’s key made it', () => {
   test.each(Object.keys(COMPONENTS))('K02 a signature that does not cover %s is refused', (name) => {
     expect(accepted(handmade(without(COMPONENTS, name), PARAMETERS))).toBe(false)
   })

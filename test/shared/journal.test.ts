@@ -130,7 +130,7 @@ describe('a journal', () => {
     })
     expect(verifyChain(journal.with(3, { ...(journal[3] as JournalEntry), kind: 'x' }))).toEqual({
       ok: false,
-      error: { seq: 4, reason: '`hash` does not fit the entry' },
+      error: { seq: 4, reason: '`hash` does not match the entry' },
     }) // in range
     expect(verifyChain(journal, { seq: 0, hash: sha256('other') })).toEqual({
       ok: false,

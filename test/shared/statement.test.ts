@@ -204,9 +204,13 @@ describe('T01 statements that a dishonest edge and worker sign together', () => 
       { [`${P}.facts.run`]: 'run_01KA5XJ3M0000000000000000B' },
     ],
     ['facts of another tenant', 'the facts name the same call', { [`${P}.facts.tenant`]: 'other' }],
-    ['another digest of the arguments', 'the arguments digest fits', { [`${P}.facts.args_sha256`]: other }],
-    ['another digest of the plan', 'the plan digest fits', { [`${P}.facts.plan_sha256`]: other }],
-    ['no digest of the plan', 'the plan digest fits', { [`${P}.facts.plan_sha256`]: null }],
+    [
+      'another digest of the arguments',
+      'the arguments digest matches',
+      { [`${P}.facts.args_sha256`]: other },
+    ],
+    ['another digest of the plan', 'the plan digest matches', { [`${P}.facts.plan_sha256`]: other }],
+    ['no digest of the plan', 'the plan digest matches', { [`${P}.facts.plan_sha256`]: null }],
     ['no limits', 'limits and egress are the plan’s', { [`${P}.facts.limits`]: null }],
     [
       'more hosts than the plan has',
@@ -218,10 +222,10 @@ describe('T01 statements that a dishonest edge and worker sign together', () => 
       'it had a cgroup if the plan requires one, and only if the worker had proven cgroups',
       { [`${P}.execution.cgroup`]: false },
     ],
-    ['no output', 'the execution digest fits', { [`${P}.execution.stdout`]: null }],
+    ['no output', 'the execution digest matches', { [`${P}.execution.stdout`]: null }],
     [
       'a stronger sandbox',
-      'the execution digest fits',
+      'the execution digest matches',
       { [`${P}.execution.sandbox_enforcement`]: 'microvm' },
     ],
     [

@@ -25,9 +25,7 @@ const UNKNOWN_WORKER: Code = 'bad_signature'
 /** This many such answers in a row span a lease. A single one ends no running call. */
 const DISOWNED_AFTER = 1 + LIMITS.lease_ms / LIMITS.heartbeat_ms
 
-/**
- * The most calls that a heartbeat may name. The highest concurrency that we allow is no greater.
- */
+/** The most calls that a heartbeat may name. We allow no higher concurrency than this. */
 const NAMED_CALLS_MAX = 1_000
 
 export type Heartbeat = {
@@ -79,7 +77,7 @@ export function startHeartbeat(parts: Parts): Heartbeat {
     if (now !== 'away') unknownFor = now === 'unwelcome' ? unknownFor + 1 : 0
     if (now === 'unwelcome' && unknownFor === DISOWNED_AFTER)
       parts.log.warn('the edge has not known this worker for the length of a lease; running calls are ended')
-    // The edge accepts no result of these calls any more.
+    // The edge no longer accepts results of these calls.
     if (unknownFor >= DISOWNED_AFTER) parts.running.stopAll('disowned')
     if (!answer.ok) return setStatus(now, answer.error)
     const stop = new Set(answer.value.stop)

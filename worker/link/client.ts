@@ -163,7 +163,7 @@ function isOfRoute(name: RouteName, value: unknown): boolean {
   return read.success || read.error.issues.every(({ code }) => code === 'unrecognized_keys')
 }
 
-/** JSON that is no problem document comes from a middlebox, too. */
+/** JSON that is not a problem document comes from a middlebox, too. */
 const asProblem = (problem: Partial<Problem> | null): Problem =>
   typeof problem?.code === 'string' && typeof problem.status === 'number'
     ? { ...problem, code: problem.code, status: problem.status, detail: String(problem.detail ?? '') }

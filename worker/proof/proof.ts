@@ -153,9 +153,9 @@ export async function prove(
   }
 }
 
-/** A failed proof of everything, for a probe that broke off: earlier results no longer count. */
+/** A failed proof of everything, for a probe that ended early: earlier results no longer count. */
 export function nothingProven({ sandbox, lacking }: ProvenSandbox, why: string): ProvenSandbox {
-  const failed = proofOf([{ name: 'the probe runs to its end', ok: false, detail: why }])
+  const failed = proofOf([{ name: 'the probe completes', ok: false, detail: why }])
   const { profiles } = sandbox.facts
   const facts: Facts = {
     ...sandbox.facts,
@@ -173,7 +173,7 @@ const findingsOf = ({ tiers, egress, cgroups, prepared, profiles }: Facts): Find
     ...Object.entries({ 'tier B': tiers.B, 'tier C': tiers.C, egress, limits: cgroups, prepared }),
     ...Object.entries(profiles).map(([name, proof]) => [`profile ${name}`, proof] as const),
   ].flatMap(([part, { checks, lack }]) =>
-    // A check that fails because the operator disabled the tier is no failure.
+    // A check that fails because the operator disabled the tier does not count as a failure.
     checks.map(({ name, ok, detail }) => ({
       check: `${part}: ${name}`,
       ok: ok || lack === 'disabled',

@@ -47,9 +47,9 @@ export type SkillClaim = {
 
 const NO_CALL = failure('not_claimable', 'no such call')
 const NOT_IN_POOL = failure('not_claimable', 'no such call in your pool')
-const NOT_WAITING = failure('not_claimable', 'the call does not wait for a worker')
+const NOT_WAITING = failure('not_claimable', 'the call is not waiting for a worker')
 const FOLDER_ELSEWHERE = failure('not_claimable', 'the folder of its run is on another worker')
-const NOT_ALLOWED = failure('not_claimable', 'policy does not allow the call any more')
+const NOT_ALLOWED = failure('not_claimable', 'policy no longer allows the call')
 const SECRET_GONE = failure('not_claimable', 'the tool of the call may no longer have a secret that it needs')
 const SESSION_UNREACHABLE = failure(
   'unavailable',

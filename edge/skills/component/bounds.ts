@@ -59,7 +59,7 @@ function walk(all: BinaryReader, counts: Counts, types: ComponentTypes): BinaryW
     if (id !== SECTION.module) counts.described += section.end - section.at
     if (counts.described > LIMITS.skill_described_bytes)
       throw new MalformedBinary(
-        `its sections beside the code are longer than ${LIMITS.skill_described_bytes} bytes`,
+        `its sections other than code are longer than ${LIMITS.skill_described_bytes} bytes`,
       )
     if (id === SECTION.module) countModule(section, counts)
     else if (id === SECTION.type) types.define(section)

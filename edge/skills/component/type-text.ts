@@ -103,7 +103,7 @@ function readType(code: BinaryReader, known: readonly string[]): string {
         ? instanceType(code)
         : compositeType(kind, code, known)
   if (text.length > LIMITS.skill_type_chars)
-    throw new MalformedBinary(`a type of it is longer than ${LIMITS.skill_type_chars} characters`)
+    throw new MalformedBinary(`one of its types is longer than ${LIMITS.skill_type_chars} characters`)
   return text
 }
 
@@ -183,7 +183,7 @@ function joinAll(code: BinaryReader, read: () => string): string {
     const part = read()
     length += part.length
     if (length > LIMITS.skill_type_chars)
-      throw new MalformedBinary(`a type of it is longer than ${LIMITS.skill_type_chars} characters`)
+      throw new MalformedBinary(`one of its types is longer than ${LIMITS.skill_type_chars} characters`)
     parts.push(part)
   })
   return parts.join(',')
@@ -192,10 +192,10 @@ function joinAll(code: BinaryReader, read: () => string): string {
 /** Reads a name. Names of imports and exports (`extern`) begin with a byte for their kind. */
 function readName(code: BinaryReader, how: 'plain' | 'extern' = 'extern'): string {
   if (how === 'extern' && code.u8() > 1)
-    throw new MalformedBinary('a name of a kind that the world does not have')
+    throw new MalformedBinary('one of its names is of a kind that the world does not have')
   const bytes = code.part(code.u32())
   if (bytes.end - bytes.at > LIMITS.skill_name_bytes)
-    throw new MalformedBinary(`a name of it is longer than ${LIMITS.skill_name_bytes} bytes`)
+    throw new MalformedBinary(`one of its names is longer than ${LIMITS.skill_name_bytes} bytes`)
   return new TextDecoder().decode(bytes.slice(bytes.at, bytes.end))
 }
 

@@ -147,7 +147,7 @@ const failures = new Map<string, number>()
 
 /**
  * Gets the isolate of this tenant and version of the skill (W13), loading it if necessary. Calls
- * `gone` if the version has no code any more, because it was disabled in the meantime.
+ * `gone` if the version no longer has code, because it was disabled in the meantime.
  */
 function loadIsolate(env: Env, tenant: string, { digest, modules }: EnabledSkill, gone: () => void): Isolate {
   const name = `${tenant}/${digest}/${HARNESS_SHA256}`
@@ -162,7 +162,7 @@ function loadIsolate(env: Env, tenant: string, { digest, modules }: EnabledSkill
       .catch((error) => fail(`its code could not be read: ${String(error)}`))
     if (files === undefined) {
       gone()
-      return fail('the skill is not enabled any more')
+      return fail('the skill is no longer enabled')
     }
     // W14: the code that runs must be the code made at publication, whose digests are attested.
     if (

@@ -292,7 +292,7 @@ export class SkillStore {
       return err(
         failure(
           'conflict',
-          `a rollback no longer goes from ${word(from)} to ${to}: ${word(now.value.from)} is enabled, and a rollback goes to ${now.value.to}; read it again`,
+          `the rollback from ${word(from)} to ${to} is no longer possible: ${word(now.value.from)} is enabled, and a rollback would enable ${now.value.to}; read the versions again`,
         ),
       )
     return this.move(id, to, { ...reason, to: 'enabled' })

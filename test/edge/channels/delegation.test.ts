@@ -188,7 +188,7 @@ test('delegations can be listed, made and ended on the command line', async () =
   expect((await countersign(['channels', 'delegations'], { env })).out).toMatch(
     new RegExp(`${bob.name} +${ann.name} +2`),
   )
-  expect((await countersign(['channels', 'delegate'], { env })).out).toBe('you have no delegate any more\n')
+  expect((await countersign(['channels', 'delegate'], { env })).out).toBe('you no longer have a delegate\n')
   expect((await countersign(['channels', 'delegate'], { env })).err).toMatch(
     /you have no delegate; there is nothing to do/,
   )

@@ -259,7 +259,7 @@ test('N08 N14 the edge does not follow a redirect by a webhook’s receiver', as
   })
   onTestFinished(() => void receiver.close())
   await new Promise<void>((settle) => receiver.listen(0, '127.0.0.1', settle))
-  const to = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}` // it is listening
+  const to = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}` // the address of a TCP server
   const post = postThrough({
     outside: { fetch: (url, init) => fetch(url, init) },
     standIns: { 'https://hooks.example.com': to },

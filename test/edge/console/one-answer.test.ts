@@ -106,7 +106,7 @@ async function elsewhere(body: string): Promise<string> {
   const site = createServer((_, answer) => answer.setHeader('content-type', 'text/html').end(body))
   await new Promise<void>((listening) => site.listen(0, '127.0.0.1', listening))
   onTestFinished(() => void site.close())
-  return `http://localhost:${(site.address() as AddressInfo).port}/` // it is listening
+  return `http://localhost:${(site.address() as AddressInfo).port}/` // the address of a TCP server
 }
 
 test('P03 K05 the console can’t be framed, even for a signed-in operator', async () => {

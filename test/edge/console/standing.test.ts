@@ -55,7 +55,7 @@ test('the page of standing answers shows coverage, end and operator, and revokes
   expect(await page.locator(`#${id}`).count()).toBe(0)
 })
 
-test('a standing denial is listed too, and an answer that covers nothing any more says so', async () => {
+test('a standing denial is listed too, and an answer that no longer covers anything says so', async () => {
   const of = await fixtures.tool({ capabilities: ['network'] })
   const { run, id } = await standingAnswer('deny', '', of)
   const page = await openConsole()

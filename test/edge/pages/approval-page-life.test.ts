@@ -136,7 +136,7 @@ test('an approver who waits for others can reload the page, and with JavaScript 
 })
 
 test.each(['follows', 'has not begun to follow'])(
-  'a page that %s its stream says that its link was revoked, and can’t answer any more',
+  'a page that %s its stream says that its link was revoked, and can no longer answer',
   async (when) => {
     const { id, link } = await askApproval()
     const page = await openLink('about:blank', { javaScriptEnabled: true })

@@ -303,7 +303,7 @@ beforeAll(async () => {
 })
 afterAll(() => evil?.close())
 /** Another name for loopback, which a browser treats as another site. */
-const evilUrl = (): string => `http://localhost:${(evil.address() as AddressInfo).port}/` // it is listening
+const evilUrl = (): string => `http://localhost:${(evil.address() as AddressInfo).port}/` // the address of a TCP server
 
 test('P03 another site can’t frame the approval page', async () => {
   const { link } = await askApproval()

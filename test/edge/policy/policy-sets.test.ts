@@ -264,7 +264,7 @@ test('writing and activating a policy set are separate permissions', async () =>
   unwrap(await put(DEFAULTS))
 })
 
-test('versions are compared by policy; position and surrounding comments are no difference', async () => {
+test('versions are compared by policy; position and surrounding comments make no difference', async () => {
   const old = unwrap(
     await put({
       ...DEFAULTS,

@@ -34,7 +34,7 @@ export class Origin {
     this.#server = server
     this.#folder = folder
     this.ca = ca
-    this.authority = `${NAME}:${(server.address() as AddressInfo).port}` // it listens on a port
+    this.authority = `${NAME}:${(server.address() as AddressInfo).port}` // the address of a TCP server
     this.url = `https://${this.authority}`
   }
 

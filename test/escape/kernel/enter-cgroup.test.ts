@@ -125,7 +125,7 @@ describe('a cgroup of v2 (its limits are not tested here, where v2 has no contro
     )
   })
 
-  test('a command does not run if its cgroup can’t be entered, and this end differs from one of the command', async () => {
+  test('a command does not run if its cgroup can’t be entered, and that ending differs from every ending of the command', async () => {
     const made = join(home, 'made')
     const { code, err } = await ended(entering(['/usr/bin/touch', made], home))
     expect([enteringFailed(code ?? undefined, err), existsSync(made)]).toEqual([true, false])

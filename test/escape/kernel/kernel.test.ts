@@ -93,7 +93,7 @@ describe('terminal', () => {
     expect((await inside(PUSH))['linux']).toEqual(['EPERM', 'EPERM'])
   })
 
-  test('S03 without seccomp: TIOCLINUX reaches the terminal’s driver, which here is no virtual console', async () => {
+  test('S03 without seccomp: TIOCLINUX reaches the terminal’s driver, which here is not a virtual console', async () => {
     expect((await without(PUSH, NO_SECCOMP))['linux']).toEqual(['ENOTTY', 'ENOTTY'])
   })
 })
@@ -146,7 +146,7 @@ tell['setns'] = call('setns', 0, 0)`
 
   const OWN = "tell['user'] = call('unshare', 0x10000000)"
 
-  test('S06 seccomp and `--disable-userns` each keep a tool from making namespaces alone', async () => {
+  test('S06 seccomp alone, and `--disable-userns` alone, keep a tool from making namespaces', async () => {
     expect(await without(OWN, NO_SECCOMP)).toEqual({ user: 'ENOSPC' })
     expect(await without(OWN, USERNS)).toEqual({ user: 'EPERM' })
   })

@@ -36,7 +36,7 @@ const numbersIn = (header: string): Map<string, number> =>
     ]),
   )
 
-/** Names that are no calls: the start of a machine's own numbers, and one past the last. */
+/** Names that are not calls: the start of a machine's own numbers, and one past the last. */
 const NO_CALLS = new Set(['syscalls', 'arch_specific_syscall'])
 
 describe.each(tables)('the headers for %s', (machine, path) => {

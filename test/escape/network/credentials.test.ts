@@ -12,7 +12,7 @@ const received: { readonly port: number; readonly headers: IncomingMessage['head
 let bound: Server
 let other: Server
 let arena: Arena
-const portOf = (server: Server): number => (server.address() as AddressInfo).port // it listens on a port
+const portOf = (server: Server): number => (server.address() as AddressInfo).port // the address of a TCP server
 const at = (server: Server, host = 'localhost'): string => `${host}:${portOf(server)}`
 
 /** A host that repeats the request, as some do in error messages, or redirects. */

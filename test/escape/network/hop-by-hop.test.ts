@@ -13,7 +13,7 @@ function listening(server: Server): Promise<number> {
   onTestFinished(() => void server.close())
   return new Promise((settle) =>
     server.listen(0, '127.0.0.1', () => settle((server.address() as AddressInfo).port)),
-  ) // it listens on a port
+  ) // the address of a TCP server
 }
 
 test.each([

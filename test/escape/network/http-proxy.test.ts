@@ -21,7 +21,7 @@ const TOKEN = 'token-of-this-call'
 const AUTHORIZATION = `proxy-authorization: Basic ${Buffer.from(`call:${TOKEN}`).toString('base64')}`
 
 const listening = (server: Server | TcpServer): Promise<number> =>
-  new Promise((settle) => server.listen(0, '127.0.0.1', () => settle((server.address() as AddressInfo).port))) // it listens on a port
+  new Promise((settle) => server.listen(0, '127.0.0.1', () => settle((server.address() as AddressInfo).port))) // the address of a TCP server
 
 let web: Server
 let webPort: number
@@ -404,7 +404,7 @@ test('N11 without the rule of the TLS port: on another port the server name of a
 })
 
 /**
- * Sends a ClientHello through the tunnel. Its echo is no valid answer, so the handshake always
+ * Sends a ClientHello through the tunnel. Its echo is not a valid answer, so the handshake always
  * ends.
  */
 function helloThrough(host: string, servername: string, port = 443): Promise<void> {

@@ -27,7 +27,7 @@ const abstract = createServer(greet)
 beforeAll(async () => {
   web = createHttp((request, answer) => answer.end(`web says ${request.url}`))
   await new Promise<void>((settle) => web.listen(0, '127.0.0.1', settle))
-  port = (web.address() as AddressInfo).port // it listens on a port
+  port = (web.address() as AddressInfo).port // the address of a TCP server
   await new Promise<void>((settle) => abstract.listen(`\0${abstractName}`, settle))
   arena = await Arena.open({ privateHosts: [`127.0.0.1:${port}`] })
 })

@@ -62,7 +62,7 @@ async function open(hosts: readonly string[]): Promise<void> {
 /** Everything that the proxy answers until it hangs up. */
 function say(...parts: (string | readonly number[])[]): Promise<string> {
   return new Promise((settle) => {
-    const socket = connect((proxy.address() as AddressInfo).port, '127.0.0.1') // it listens on a port
+    const socket = connect((proxy.address() as AddressInfo).port, '127.0.0.1') // the address of a TCP server
     let back = ''
     socket.on('data', (chunk: Buffer) => {
       back += chunk.toString('latin1')

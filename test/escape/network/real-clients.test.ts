@@ -23,7 +23,7 @@ const received: string[] = []
 const opened = (server: Server): Promise<string> =>
   new Promise((settle) =>
     server.listen(0, '127.0.0.1', () => settle(`127.0.0.1:${(server.address() as AddressInfo).port}`)),
-  ) // it listens on a port
+  ) // the address of a TCP server
 
 beforeAll(async () => {
   web = createServer((request, answer) => {

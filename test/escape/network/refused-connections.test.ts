@@ -16,7 +16,7 @@ let proxy: Server
 let egress: Egress
 let hangUp: () => void
 
-const portOf = (server: TcpServer): number => (server.address() as AddressInfo).port // it listens on a port
+const portOf = (server: TcpServer): number => (server.address() as AddressInfo).port // the address of a TCP server
 const listening = (server: TcpServer): Promise<void> =>
   new Promise((settle) => server.listen(0, '127.0.0.1', settle))
 const lines = (...given: string[]): string => `${given.join('\r\n')}\r\n\r\n`

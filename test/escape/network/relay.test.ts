@@ -50,7 +50,7 @@ test('a client that half-closes its connection receives the answer, even a slow 
       .once('data', () => void setTimeout(() => socket.end('late'), 2_000))
   })
   await new Promise<void>((settle) => server.listen(0, '127.0.0.1', settle))
-  const to = `127.0.0.1:${(server.address() as AddressInfo).port}` // it listens on a port
+  const to = `127.0.0.1:${(server.address() as AddressInfo).port}` // the address of a TCP server
   const arena = await Arena.open({ privateHosts: [to] })
   const plan = planOf(attack(ASK(to)), { egress: { mode: 'strict', hosts: [to] } })
   expect(attackReport(await arena.launch({ plan }))).toEqual({ granted: true, heard: 'late' })

@@ -16,7 +16,7 @@ let egress: Egress
 let hangUp: () => void
 
 const listening = (server: TcpServer): Promise<number> =>
-  new Promise((settle) => server.listen(0, '127.0.0.1', () => settle((server.address() as AddressInfo).port))) // it listens on a port
+  new Promise((settle) => server.listen(0, '127.0.0.1', () => settle((server.address() as AddressInfo).port))) // the address of a TCP server
 
 beforeAll(async () => {
   echo = createServer((socket) => socket.on('error', () => socket.destroy()).pipe(socket))
@@ -68,7 +68,7 @@ const byIpv4 = (address: readonly number[], to: number): Buffer => bytes(5, 1, 0
  * connection closes.
  */
 function say(parts: readonly Buffer[], { until = 'never', slowly = false } = {}): Promise<string> {
-  const at = (proxy.address() as AddressInfo).port // it listens on a port
+  const at = (proxy.address() as AddressInfo).port // the address of a TCP server
   return new Promise((settle) => {
     const socket = connect({ port: at, host: '127.0.0.1', noDelay: true })
     let back = ''

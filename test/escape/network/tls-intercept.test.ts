@@ -16,7 +16,7 @@ const received: {
   readonly headers: IncomingMessage['headers']
   readonly body: string
 }[] = []
-const portOf = (server: Server): number => (server.address() as AddressInfo).port // it listens on a port
+const portOf = (server: Server): number => (server.address() as AddressInfo).port // the address of a TCP server
 const at = (server: Server): string => `localhost:${portOf(server)}`
 
 async function serve(authority: CallAuthority, name = 'localhost'): Promise<Server> {

@@ -128,7 +128,7 @@ describe('reaching hosts', () => {
         socket.on('error', () => socket.destroy()).end('HTTP/1.0 404 Not Found\r\n\r\n')
       })
       await new Promise<void>((settle) => server.listen(0, '127.0.0.1', settle))
-      const argv = words((server.address() as AddressInfo).port) // it listens on a port
+      const argv = words((server.address() as AddressInfo).port) // the address of a TCP server
       await arena.launch({ plan: planOf(argv, { tier: 'B' }) })
       expect(reached).toBeGreaterThan(0)
       reached = 0

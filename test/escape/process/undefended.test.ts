@@ -13,7 +13,7 @@ import { type Weakness, weakened } from '../../support/weakened.ts'
 import { Arena, attack, attackReport, planOf, processesWith, unique } from '../arena/arena.ts'
 
 const listening = (server: Server | TcpServer): Promise<number> =>
-  new Promise((settle) => server.listen(0, '127.0.0.1', () => settle((server.address() as AddressInfo).port))) // it listens on a port
+  new Promise((settle) => server.listen(0, '127.0.0.1', () => settle((server.address() as AddressInfo).port))) // the address of a TCP server
 
 let arena: Arena
 let inside: Server

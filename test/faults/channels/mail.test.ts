@@ -147,7 +147,7 @@ test('after a kill during the provider’s response, a mail is sent again with t
   expect(mail.about(call.id)).toHaveLength(1)
 })
 
-test('a provider’s rate limit is kept; its refusal is reported, and retried on an operator’s request', async () => {
+test('a provider’s rate limit is respected; its refusal is reported, and retried on an operator’s request', async () => {
   await put({ ...RESEND, token: 're_CANARYwrong' })
   const call = await ask()
   expect(await delivered(call, 'ada', 'failed')).toMatchObject({
@@ -269,7 +269,7 @@ test('sendmail gets each mail of an outbox; a failure keeps the mail, and an end
   expect(await deliveries(first)).toContainEqual(expect.objectContaining({ recipient: 'ada', state: 'sent' }))
 })
 
-test('a mail of an outbox that is not accepted stops no other', async () => {
+test('a mail that the mail server refuses does not stop the other mails of its outbox', async () => {
   await put({ provider: 'outbox' }, { ada: ADDRESSES.ada, root: 'root@example.com' })
   const calls = [await ask(), await ask(), await ask()]
   const states = async () =>

@@ -63,10 +63,10 @@ const through :Workerd.Worker = (
   }
 }
 
-test('N14 the network of channels reaches this host by no address, and no IPv6 address that embeds an IPv4 one', async () => {
+test('N14 the network of channels reaches neither this host, by any of its addresses, nor IPv6 addresses that embed an IPv4 one', async () => {
   const server = createServer((_, response) => void response.end('inside'))
   await new Promise<void>((listening) => server.listen(0, '::', listening))
-  const { port } = server.address() as AddressInfo // it listens on TCP
+  const { port } = server.address() as AddressInfo // the address of a TCP server
   const own = Object.values(networkInterfaces()).flatMap((all = []) =>
     all.map(({ address, family }) => (family === 'IPv4' ? address : `[${address}]`)),
   )

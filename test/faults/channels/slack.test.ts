@@ -116,7 +116,7 @@ test('a lost response of Slack leads to a second message, and both messages show
   expect(slack.about(call.id)).toHaveLength(2)
 })
 
-test('a rate limit of Slack is kept: no request before the time that it names', async () => {
+test('Slack’s rate limit is respected: no request is sent before the time that it names', async () => {
   const before = slack.calls.length
   slack.instead = (response, method, count) => {
     const first =

@@ -33,7 +33,7 @@ class Path {
   open(): Promise<number> {
     return new Promise((opened) =>
       this.#server.listen(0, '127.0.0.1', () => opened((this.#server.address() as AddressInfo).port)),
-    ) // listening on TCP
+    ) // the address of a TCP server
   }
 
   darken(): void {

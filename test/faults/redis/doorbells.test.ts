@@ -204,7 +204,7 @@ test('an unusable queue delays a call without losing it: its doorbell rings agai
 })
 
 /** The last test, because its entries stay in the queue. */
-test('Q01 queue entries that are no BullMQ jobs (broken JSON, no data, missing) do not hold up calls', async () => {
+test('Q01 queue entries that are not BullMQ jobs (broken JSON, no data, missing) do not hold up calls', async () => {
   await redis.hset(`${KEY}:broken`, {
     name: 'ring',
     data: '{"tenant":',

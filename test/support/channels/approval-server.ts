@@ -65,7 +65,7 @@ export class ApprovalServer {
   }
 
   get #origin(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}` // it is listening
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}` // the address of a TCP server
   }
 
   readonly target: Target = {

@@ -70,7 +70,7 @@ export class FakeMail {
   get standIns(): Record<string, string> {
     const [resend, postmark] = this.#servers.map(
       (server) => `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    ) // they listen on TCP
+    ) // the address of a TCP server
     return { [ORIGINS.resend]: resend ?? '', [ORIGINS.postmark]: postmark ?? '' }
   }
 

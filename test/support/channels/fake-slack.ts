@@ -81,7 +81,7 @@ export class FakeSlack {
 
   /** The setting that makes a stack use this fake instead of Slack. */
   get standIns(): Record<string, string> {
-    const url = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}` // it listens on TCP
+    const url = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}` // the address of a TCP server
     return Object.fromEntries(ORIGINS.map((origin) => [origin, url]))
   }
 

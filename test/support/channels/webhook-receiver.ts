@@ -57,7 +57,7 @@ export class WebhookReceiver {
   }
 
   get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}` // it listens on TCP
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}` // the address of a TCP server
   }
 
   about(approval: string): Came[] {

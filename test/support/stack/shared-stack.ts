@@ -36,7 +36,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
     )
   })
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
-  project.provide('stacks', `http://127.0.0.1:${(server.address() as AddressInfo).port}`) // it listens on TCP
+  project.provide('stacks', `http://127.0.0.1:${(server.address() as AddressInfo).port}`) // the address of a TCP server
   const stop = async (): Promise<void> => {
     const all = [...stacks.values()]
     stacks.clear()

@@ -165,7 +165,7 @@ export class FakeEdge {
     return new Promise((done, fail) => {
       this.#server.once('error', fail)
       this.#server.listen(this.#port, '127.0.0.1', () => {
-        this.#port = (this.#server.address() as AddressInfo).port // a TCP listener has a port
+        this.#port = (this.#server.address() as AddressInfo).port // the address of a TCP server
         done()
       })
     })
@@ -414,7 +414,7 @@ export class FakeEdge {
     const call = this.calls.get(id)
     const worker = this.worker?.id ?? ''
     if (call === undefined || call.state === 'ended')
-      return problem('not_claimable', 'the call does not wait for a worker')
+      return problem('not_claimable', 'the call is not waiting for a worker')
     call.claims += 1
     if (call.grant === undefined) {
       call.fence += 1

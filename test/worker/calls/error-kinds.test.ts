@@ -88,7 +88,7 @@ test.each<[string, Proposal, Changes, object]>([
   expect(await ended(proposal, changes)).toMatchObject({ error, ...seen })
 })
 
-test('a call that exceeds its CPU time or file size ends with quota_exceeded', async () => {
+test('a call that exceeds its CPU time or file size ends with the error `quota_exceeded`', async () => {
   const spinning = await ended(
     { argv: ['sh', '-c', 'while :; do :; done'], timeout_ms: 20_000 },
     { limits: { cpu_ms: 1_000 } },
@@ -125,7 +125,7 @@ test('a call whose process can’t start or whose folder can’t be created ends
   await eventually('nothing waits in the spool', () => lone.spool.begun.size === 0, 20_000)
 })
 
-test('a call of a tier that the worker’s operator switched off ends with disabled', async () => {
+test('a call of a tier that the worker’s operator switched off ends with the error `disabled`', async () => {
   await lone.process.stop()
   lone.configure({ tiers: ['C'] })
   await lone.start()
@@ -137,7 +137,7 @@ test('a call of a tier that the worker’s operator switched off ends with disab
   })
 })
 
-test('on a system other than Linux every call is refused with unsupported_platform', async () => {
+test('on a system other than Linux every call is refused with the error `unsupported_platform`', async () => {
   const host = await Arena.open({ host: { platform: 'darwin' } })
   for (const tier of ['B', 'C'] as const) {
     const { outcome, out } = await host.launch({ plan: planOf(['echo', 'ran'], { tier }) })

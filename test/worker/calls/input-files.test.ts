@@ -110,7 +110,7 @@ test('if an input file can’t be fetched, the tool does not start and the worke
   await eventually('nothing is left', () => leftOver().length === 0)
 })
 
-test('a cancellation while input files are fetched cancels the call and is no failure of the worker', {
+test('a cancellation while input files are fetched cancels the call and does not count as a failure of the worker', {
   timeout: 60_000,
 }, async () => {
   lone.edge.misbehave('readInput', { status: 503, body: { code: 'unavailable' } }, { times: 1_000 })

@@ -35,7 +35,7 @@ test('a call from the worker’s own queue finds the files that an earlier call 
   expect((await lone.settled(second, WITHIN)).stdout.toString()).toBe('left-behind\n')
 })
 
-test('a call whose run folder is gone is refused with workspace_lost, and no new folder is made', {
+test('a call whose run folder is gone is refused with the error `workspace_lost`, and no new folder is made', {
   timeout: 60_000,
 }, async () => {
   const first = await lone.call({ argv: ['touch', 'left-behind'], folder: 'new' })

@@ -157,7 +157,7 @@ test('a spool of an older version, whose lines have no fence, is read', () => {
   expect(open()).toMatchObject({ settled: [], lost: [], unreadable: undefined })
 })
 
-test('a begun mark is forgotten once its call can’t be granted any more', () => {
+test('a begun mark is forgotten once its call can no longer be granted', () => {
   open().spool.begin(CALL, 1)
   const left = new Spool(dir()).open(Date.now() + 2 * 3_600_000)
   expect(left).toMatchObject({ ok: true, value: { lost: [] } })

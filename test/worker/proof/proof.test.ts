@@ -1,5 +1,5 @@
 // A worker sends the edge a signed proof of its sandboxes: at its start, periodically, and on
-// SIGHUP. It stops running what it can't prove any more (L8), and resumes once it can.
+// SIGHUP. It stops running tiers that it can no longer prove (L8), and resumes once it can.
 
 import { execFileSync } from 'node:child_process'
 import { renameSync, writeFileSync } from 'node:fs'
@@ -85,7 +85,7 @@ test('L8 if warm sandboxes fail their checks, calls start cold, and the edge is 
   await nextOwnProof(({ prepared }) => prepared?.ok === true)
 })
 
-test('L8 after a probe breaks off the worker takes no call, tells the edge why, and probes again automatically', async () => {
+test('L8 after a probe ended early the worker takes no call, tells the edge why, and probes again automatically', async () => {
   const folder = join(lone.state.worker, 'sandbox')
   renameSync(folder, `${folder}.away`)
   const lost = await proveNow()

@@ -168,7 +168,7 @@ async function farAway(redis_url: string, away_ms: number): Promise<{ url: strin
     }
   })
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
-  url.port = String((server.address() as AddressInfo).port) // a TCP listener has a port
+  url.port = String((server.address() as AddressInfo).port) // the address of a TCP server
   const close = (): void => {
     for (const socket of sockets) socket.destroy()
     server.close()

@@ -100,7 +100,7 @@ function folderOf(mounts: readonly Mount[], own: string, controller: string): st
   return join(mount.at, path.startsWith(mount.root) ? path.slice(mount.root.length) : path)
 }
 
-/** False for root, who may write everywhere: that is no delegation. */
+/** False for root, who may write everywhere: that is not delegation. */
 function mayChange(folder: string, file: string): boolean {
   try {
     for (const path of [folder, join(folder, file)]) accessSync(path, constants.W_OK)

@@ -100,7 +100,7 @@ export function serveProxy(server: Server, egress: Egress, interception?: Interc
   }
   server.on('request', onRequest).on('checkExpectation', onRequest)
   server.on('clientError', (error: NodeJS.ErrnoException, client: Duplex) => {
-    // A failed system call is no malformed request: the client is gone, perhaps killed.
+    // A failed system call is not a malformed request: the client is gone, perhaps killed.
     if (error.syscall !== undefined) return void client.destroy()
     egress.refuse('malformed')
     turnAway(client, STATUS.malformed, 'malformed')

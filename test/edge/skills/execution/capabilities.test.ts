@@ -49,7 +49,7 @@ let maker: Awaited<ReturnType<Fixtures['operator']>>
 
 beforeAll(async () => {
   await new Promise<void>((resolve) => origin.listen(0, '127.0.0.1', resolve))
-  const to = `http://127.0.0.1:${(origin.address() as AddressInfo).port}` // it listens on TCP
+  const to = `http://127.0.0.1:${(origin.address() as AddressInfo).port}` // the address of a TCP server
   stack = await startTestStack({ worker: 'idle', loopbackChannels: { [`https://${HOST}`]: to } })
   fixtures = new Fixtures('capabilities', stack.dev)
   agent = await fixtures.agent()
@@ -224,7 +224,7 @@ describe('http', () => {
     expect((await connections(call)).connections).toEqual([expect.objectContaining({ verdict: 'cap' })])
   })
 
-  test('N15 the bytes of a response that breaks off count towards the call’s limit', async () => {
+  test('N15 the bytes of an incomplete response count towards the call’s limit', async () => {
     const call = await asks({ url: `https://${HOST}/broken` })
     expect(call.result?.error?.detail).toBe('the host could not be reached')
     const [seen] = (await connections(call)).connections ?? []

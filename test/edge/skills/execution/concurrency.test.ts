@@ -90,7 +90,7 @@ describe('at the edge', () => {
   let fixtures: Fixtures
   beforeAll(async () => {
     await new Promise<void>((resolve) => origin.listen(0, '127.0.0.1', resolve))
-    const to = `http://127.0.0.1:${(origin.address() as AddressInfo).port}` // it listens on TCP
+    const to = `http://127.0.0.1:${(origin.address() as AddressInfo).port}` // the address of a TCP server
     stack = await startTestStack({ worker: 'idle', loopbackChannels: { [`https://${HOST}`]: to } })
     fixtures = new Fixtures('crowd', stack.dev)
     const acme = await Publisher.listed('acme', fixtures.root)

@@ -199,7 +199,7 @@ describe('CPU turns', () => {
   test('W01 a newcomer gets a slice before any busy skill gets two more', async () => {
     const [turns, order] = [new CpuTurns(1), [] as string[]]
     const hostile = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'].map((name) => burning(turns, order, name, 50))
-    while (new Set(order).size < 8) await settled() // none of them is a newcomer any more
+    while (new Set(order).size < 8) await settled() // none of them is a newcomer now
     const before = order.length
     await burning(turns, order, 'other', 1)
     expect(order.indexOf('other') - before).toBeLessThanOrEqual(2)

@@ -27,7 +27,7 @@ test('a skill call is stopped at its deadline, and at once if the deadline has p
   ).toEqual(['timeout', 'timeout'])
 })
 
-test('a disposed stop signal reacts to nothing any more', async () => {
+test('a disposed stop signal no longer reacts to anything', async () => {
   const one = stopSignal(Date.now() + 5)
   one.dispose()
   await stopSignal(Date.now() + 20).stopped
