@@ -130,7 +130,7 @@ function startParts({ config, identity, spool, proven, proveAgain, log }: Begun,
     void proofs
       .send(now)
       .catch((bug) =>
-        log.warn('a proof could not be sent because of a bug of the worker', { ...errorReport(bug) }),
+        log.warn('a proof could not be sent because of a bug in the worker', { ...errorReport(bug) }),
       )
   }
   const proving = new ProofSchedule({ first: proven, prove: proveAgain, changed, log })

@@ -84,7 +84,7 @@ describe('G01 G02 G03 G04 G05 G10: reading', () => {
     }
   })
 
-  test('D13 G04 a number is accepted exactly if its double has the value of its text', () => {
+  test('D13 G04 a number is accepted if and only if its double has the value of its text', () => {
     const seed = Math.floor(Math.random() * 2 ** 31)
     const random = seeded(seed)
     const seen = { read: 0, refused: 0 }

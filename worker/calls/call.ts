@@ -137,16 +137,16 @@ async function runUnlessUntrusted(
 }
 
 /**
- * L5: a bug of the worker ends the call, too. Its message is withheld, because it may quote an
+ * L5: a bug in the worker ends the call, too. Its message is withheld, because it may quote an
  * argument.
  */
 function resultOfBug(error: unknown, call: string, { link, log }: CallContext): ExecutionResult {
   const fault = errorReport(error)
-  log.warn('a call failed because of a bug of the worker', { call, ...fault })
+  log.warn('a call failed because of a bug in the worker', { call, ...fault })
   return notStarted(
     {
       kind: 'infra',
-      detail: `the call failed because of a bug of the worker (${fault.code}); its log says where`,
+      detail: `the call failed because of a bug in the worker (${fault.code}); its log says where`,
     },
     link.clock.now(),
   )

@@ -90,7 +90,7 @@ export function startHeartbeat(parts: Parts): Heartbeat {
   const tick = (): void => {
     if (beating) return // one heartbeat at a time
     last = beat().catch((bug) =>
-      parts.log.warn('a heartbeat failed because of a bug of the worker', { reason: String(bug) }),
+      parts.log.warn('a heartbeat failed because of a bug in the worker', { reason: String(bug) }),
     )
   }
   const timer = setInterval(tick, LIMITS.heartbeat_ms)

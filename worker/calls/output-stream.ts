@@ -145,7 +145,7 @@ export class CallOutput {
     void this.#sendBoth()
       .catch((bug) => {
         this.#ended = true
-        this.#log.warn('a bug of the worker stopped the streaming of a call’s output', {
+        this.#log.warn('a bug in the worker stopped the streaming of a call’s output', {
           call: this.#inFlight.call,
           ...errorReport(bug),
         })

@@ -69,12 +69,12 @@ export class ProofSchedule {
       this.#proven = await prove()
     } catch (error) {
       const fault = errorReport(error)
-      log.warn('a bug of the worker ended a probe; nothing counts as proven until a probe succeeds', {
+      log.warn('a bug in the worker ended a probe; nothing counts as proven until a probe succeeds', {
         ...fault,
       })
       this.#proven = nothingProven(
         this.#proven,
-        `a bug of the worker ended the probe (${fault.code}); the worker’s log says where`,
+        `a bug in the worker ended the probe (${fault.code}); the worker’s log says where`,
       )
     }
     const failed = failuresIn(this.#proven)

@@ -78,7 +78,7 @@ export function openDoorbellQueue({
     const doorbell = readDoorbell(data, tenant)
     if (!doorbell.ok) return log.warn('a doorbell was dropped', { reason: doorbell.error })
     await ring(doorbell.value).catch((error) =>
-      log.warn('a bug of the worker ended its work on a call', errorReport(error)),
+      log.warn('a bug in the worker ended its work on a call', errorReport(error)),
     )
   }
   const queues = [pool, self].map((name) => {

@@ -75,11 +75,11 @@ async function placeFor(
 ): Promise<Result<CallSetup, NotRun>> {
   const { plan, profile } = admitted
   if ((plan.workspace === 'run') !== (runFolder !== undefined))
-    throw new Error('a run folder must be given exactly if the plan shares one')
+    throw new Error('a run folder must be given if and only if the plan shares one')
   if ((plan.files !== undefined) !== (inputs !== undefined))
-    throw new Error('an input folder must be given exactly if the plan names files')
+    throw new Error('an input folder must be given if and only if the plan names files')
   if ((plan.outputs !== undefined) !== (outputs !== undefined))
-    throw new Error('an output folder must be given exactly if the plan collects files')
+    throw new Error('an output folder must be given if and only if the plan collects files')
   if (profile === 'b_host') return forTierB(equipment, admitted)
   const folder = {
     ...(runFolder === undefined ? {} : { folder: runFolder }),

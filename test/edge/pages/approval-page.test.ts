@@ -33,7 +33,7 @@ async function askApproval(args: Record<string, unknown> = { words: ['hello'] },
 const approvalOf = async (id: string) => unwrap(await fixtures.root('readApproval', { params: { id } }))
 
 describe.each(['light', 'dark'] as const)('in the %s', (colorScheme) => {
-  test('an approval on a phone without JavaScript ends the page for good', async () => {
+  test('after an approval on a phone without JavaScript, the page can’t answer again', async () => {
     const { id, link } = await askApproval()
     const page = await openLink(link, { colorScheme, hasTouch: true, isMobile: true })
     expect(await page.title()).toBe(`${agent.name} wants to run ${sensitive} · Countersign`)

@@ -358,7 +358,7 @@ describe('a scope', () => {
     ['principal, action, resource in Kind::"elsewhere"', calls('a', 'pay'), true],
   ]
   test.each(CASES)(
-    'a slice contains a policy exactly if its scope can match: (%s)',
+    'a slice contains a policy if and only if its scope can match: (%s)',
     (scope, who, inSlice) => {
       const set = compiled({
         a: `@id("it") forbid (${scope});`,

@@ -60,7 +60,9 @@ afterEach(async () => {
   rmdirSync(group)
 })
 
-/** Started as `launch` starts it: the group's folder is the first descriptor of its two. */
+/**
+ * Starts the program like `launch` does: the first of its two descriptors is the group's folder.
+ */
 function entering(argv: readonly string[], folder = group): ChildProcess {
   const fd = openSync(folder, 'r')
   const unused = new Array<'ignore'>(FIRST_GROUP_FD - 3).fill('ignore')

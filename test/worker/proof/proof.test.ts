@@ -91,7 +91,7 @@ test('L8 after a probe ended early the worker takes no call, tells the edge why,
   const lost = await proveNow()
   expect(provenResources(lost)).toEqual({ tiers: [], egress: false, cgroups: false, profiles: [] })
   expect(lost.tiers.B.checks).toEqual([
-    { name: 'the probe runs to its end', ok: false, seen: expect.stringContaining('ENOENT') },
+    { name: 'the probe completes', ok: false, seen: expect.stringContaining('ENOENT') },
   ])
   renameSync(`${folder}.away`, folder)
   await nextOwnProof(({ tiers }) => tiers.B.ok && tiers.C.ok)
