@@ -247,7 +247,7 @@ export const agentRoutes: Verbs<RouteNames> = {
   },
 }
 
-/** What the proposal says of itself. The edge adds nothing here. */
+/** The proposal's own statements about its origin. The edge adds nothing here. */
 const originOf = ({ reason }: Pick<Incoming<'proposeCall'>['body'], 'reason'>): CallOrigin =>
   reason === undefined ? {} : { reason }
 

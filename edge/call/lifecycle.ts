@@ -54,7 +54,9 @@ export type Proposal = Readonly<{
   files?: readonly InputFile[]
   pool: string
   createdAt: number
-  /** What is known of the proposal besides the call; secrets are masked. The digest doesn't cover it. */
+  /**
+   * The origin of the proposal, besides the call; secrets are masked. The digest doesn't cover it.
+   */
   origin?: CallOrigin
   /** The value of the argument that the tool declares as spent. */
   spent?: number

@@ -207,7 +207,7 @@ const namesOf = (files: readonly FileRef[] = []): string =>
 
 /**
  * Idempotent replay: returns the existing call if the payload matches and the agent may still read
- * it. The origin is not compared: an agent that repeats a call may word its reason anew.
+ * it. The origin is not compared: an agent that repeats a call may word its reason differently.
  */
 export function replayProposal(
   directory: LoadedDirectory,

@@ -1,13 +1,13 @@
-// What is known about a proposal besides the call itself. It is journalled and signed, and shown to
-// approvers. The call's digest doesn't cover it and policies don't read it: it changes nothing about
-// what runs (docs/decisions/0061).
+// The origin of a proposal: everything known about it besides the call itself. It is journalled and
+// signed, and shown to approvers. The call's digest doesn't cover it and policies don't read it: it
+// changes nothing about what runs (docs/decisions/0061).
 
 import { z } from 'zod'
 import { LIMITS } from '../limits.ts'
 
 export const CallOrigin = z.strictObject({
   /**
-   * What the agent says it is doing and why: its own words, which nobody has verified. Recorded with
+   * The agent's own words about what it is doing and why, which nobody has verified. Recorded with
    * secrets masked.
    */
   reason: z.string().min(1).max(LIMITS.reason_chars).optional(),

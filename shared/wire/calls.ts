@@ -72,7 +72,7 @@ export const Call = z.strictObject({
       cgroup: z.boolean().optional(),
     })
     .optional(),
-  /** What the proposal came with. Secrets in the agent's words are masked. */
+  /** The origin of the proposal. Secrets in the agent's words are masked. */
   origin: CallOrigin.optional(),
   created_at_ms: Time,
   ended_at_ms: Time.optional(),
