@@ -7,7 +7,6 @@
 //   cs_installation_<ulid>_<secret>      the key of the installation's operator, who is above tenants
 
 import { createHash, randomBytes } from 'node:crypto'
-import { LIMITS } from './limits.ts'
 
 const CROCKFORD = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 const ULID = '[0-9A-HJKMNP-TV-Z]{26}'
@@ -18,7 +17,8 @@ export const INSTALLATION_LOG = 'installation'
 
 export const PATTERNS = {
   tenant: new RegExp(`^${TENANT}$`),
-  tool: new RegExp(`^[a-z][a-z0-9_-]{0,${LIMITS.tool_name_chars - 1}}$`),
+  /** At most `LIMITS.tool_name_chars`. */
+  tool: /^[a-z][a-z0-9_-]{0,49}$/,
   name: /^[a-z][a-z0-9_.-]{0,63}$/,
   run: new RegExp(`^run_${ULID}$`),
   call: new RegExp(`^call_${ULID}_[1-9][0-9]{0,6}$`),

@@ -3,7 +3,6 @@
 
 import { canonical, digestOf, sha256 } from '../../shared/bytes/json.ts'
 import { toSignableText } from '../../shared/bytes/signable-text.ts'
-import type { ShadowDecision } from '../../shared/evidence/journal.ts'
 import type { CallOrigin } from '../../shared/evidence/origin.ts'
 import { originMember } from '../../shared/evidence/origin.ts'
 import type { DigestInput, ToolRef } from '../../shared/evidence/statement.ts'
@@ -369,20 +368,9 @@ const situationOf = (run: RunRecord, folder: RunFolder | null, { args, files = [
   folderMetSecret: hasMetSecret(folder),
 })
 
-type ProposalParts = {
-  args: Record<string, unknown>
-  argsSha256: string
-  plan: Plan | null
-  tool: LoadedTool
-  pool: string
-  now: number
-  files?: readonly InputFile[]
-  origin?: CallOrigin
-  spent?: number
-  folderMetSecret?: true
-  before?: Used
-  shadow?: ShadowDecision
-  asked?: { readonly digest: string; readonly argsSha256: string }
+type ProposalParts = Omit<Proposal, 'n' | 'tool' | 'digest' | 'planSha256' | 'idempotent' | 'createdAt'> & {
+  readonly tool: LoadedTool
+  readonly now: number
 }
 
 export function proposalOf(

@@ -58,8 +58,8 @@ export const AGREEMENT: readonly Held[] = [
     tests: ['test/shared/ids.test.ts'],
     lines: [
       [
-        'LIMITS.tool_name_chars - 1}}$`),',
-        'LIMITS.tool_name_chars - 1}}`),',
+        'tool: /^[a-z][a-z0-9_-]{0,49}$/',
+        'tool: /^[a-z][a-z0-9_-]{0,49}/',
         'A tool is named like another one, with characters that nobody sees.',
       ],
       [

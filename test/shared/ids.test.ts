@@ -17,6 +17,7 @@ import {
   splitId,
   ulid,
 } from '../../shared/ids.ts'
+import { LIMITS } from '../../shared/limits.ts'
 
 const NOW = 1_763_000_000_000
 const RUN = `run_${ulid(NOW)}`
@@ -83,7 +84,7 @@ describe('ids', () => {
 })
 
 describe('G07 names of tools', () => {
-  test.each(['text_stats', 'a', 'process_run', 'x-1_2-3', 'a'.repeat(50)])(
+  test.each(['text_stats', 'a', 'process_run', 'x-1_2-3', 'a'.repeat(LIMITS.tool_name_chars)])(
     'G07 %s is a valid tool name',
     (name) => expect(name).toMatch(PATTERNS.tool),
   )
@@ -105,7 +106,7 @@ describe('G07 names of tools', () => {
     'téxt',
     'text%5fstats',
     '__proto__',
-    'a'.repeat(51),
+    'a'.repeat(LIMITS.tool_name_chars + 1),
   ])('G07 %j is not a valid tool name', (name) => expect(name).not.toMatch(PATTERNS.tool))
 })
 
