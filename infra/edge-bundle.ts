@@ -45,7 +45,9 @@ export async function bundleEdge(outdir: string): Promise<Result<string[], Refus
   }
 }
 
-/** wrangler.toml's rules: these files stay modules of their own, named by the digest of their content. */
+/**
+ * wrangler.toml's rules: these files remain separate modules, named by the digest of their content.
+ */
 const modulesBeside = (outdir: string, beside: Set<string>): Plugin => ({
   name: 'modules-beside',
   setup({ onResolve, resolve }) {
