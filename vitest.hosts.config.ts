@@ -1,5 +1,5 @@
-// Configuration of `npm run test:hosts`: one file after the other, each with its own machines, and in order within a file, because each
-// step needs the one before.
+// Configuration of `npm run test:hosts`: one file after the other, each with its own machines, and
+// in order within a file, because each step needs the one before.
 
 import { defineConfig } from 'vitest/config'
 

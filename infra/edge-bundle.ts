@@ -13,7 +13,10 @@ import { type Refusal, ROOT } from './state.ts'
 const ENTRY = 'edge/main.ts'
 const PRODUCTION = JSON.stringify('production')
 
-/** Makes `outdir/main.js` and the modules beside it; returns the files that went into it, by their path from the root. */
+/**
+ * Makes `outdir/main.js` and the modules beside it; returns the files that went into it, by their
+ * path from the root.
+ */
 export async function bundleEdge(outdir: string): Promise<Result<string[], Refusal>> {
   mkdirSync(outdir, { recursive: true })
   const beside = new Set<string>()
@@ -45,7 +48,9 @@ export async function bundleEdge(outdir: string): Promise<Result<string[], Refus
   }
 }
 
-/** wrangler.toml's rules: these files stay modules of their own, named by the digest of their content. */
+/**
+ * wrangler.toml's rules: these files remain separate modules, named by the digest of their content.
+ */
 const modulesBeside = (outdir: string, beside: Set<string>): Plugin => ({
   name: 'modules-beside',
   setup({ onResolve, resolve }) {

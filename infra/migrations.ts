@@ -1,5 +1,6 @@
-// `npm run migrations -- NAME`: drizzle-kit writes a new migration for each object class whose tables changed, under a name that says what it
-// does, e.g. `worker_proofs`. It applies nothing: the objects do that when they open, by the times in the journal and not by the names.
+// `npm run migrations -- NAME`: drizzle-kit writes a new migration for each object class whose
+// tables changed, under a name that says what it does, e.g. `worker_proofs`. It applies nothing:
+// the objects do that when they open, by the times in the journal and not by the names.
 
 import { spawnSync } from 'node:child_process'
 

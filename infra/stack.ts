@@ -41,7 +41,9 @@ export type StackOptions = {
   /** workerd serves the built edge; wrangler serves the sources, for development. */
   readonly edge?: 'workerd' | 'wrangler'
   readonly concurrency?: number
-  /** `idle`: it is enrolled and does not run, for tests that play a worker themselves or need none. */
+  /**
+   * `idle`: it is enrolled and does not run, for tests that play a worker themselves or need none.
+   */
   readonly worker?: 'idle'
   readonly private_hosts?: readonly string[]
   /**
@@ -150,8 +152,8 @@ async function makeParts(
 }
 
 /**
- * The edge is ready only with Redis. A worker that is not enrolled needs the edge first; an enrolled
- * worker starts at once and waits for both.
+ * The edge is ready only with Redis. A worker that is not enrolled needs the edge first; an
+ * enrolled worker starts at once and waits for both.
  */
 async function startParts(
   ready: Ready,
@@ -178,7 +180,8 @@ async function startInOrder(
   prepareWorker(state, workerAt, secrets)
   const start = (): ReturnType<Child['start']> =>
     options.worker === 'idle' ? Promise.resolve(ok(undefined)) : worker.start()
-  // An enrolled worker tries its sandboxes before it asks for the edge, which takes about as long as the edge takes to start.
+  // An enrolled worker tries its sandboxes before it asks for the edge, which takes about as long
+  // as the edge takes to start.
   const early = enrolledWorkerId(state) === undefined ? undefined : start()
   for (const part of [redis, edge]) {
     const started = await part.start()

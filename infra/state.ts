@@ -202,8 +202,8 @@ function startTime(pid: number): string | undefined {
 }
 
 /**
- * Takes a lock file. Returns a function that releases it, or else the pid of its holder; undefined if
- * the file can't be written. A lock whose holder (pid and start time) is dead is replaced.
+ * Takes a lock file. Returns a function that releases it, or else the pid of its holder; undefined
+ * if the file can't be written. A lock whose holder (pid and start time) is dead is replaced.
  */
 export function takeLock(path: string): Result<() => void, string | undefined> {
   const draft = `${path}.${randomBytes(6).toString('hex')}`

@@ -115,7 +115,9 @@ async function work(begun: Begun): Promise<Result<void, Refusal>> {
 
 type Parts = ReturnType<typeof startParts>
 
-/** Everything that runs beside the calls: heartbeat, probes, streams, settlements, the spool watch. */
+/**
+ * Everything that runs beside the calls: heartbeat, probes, streams, settlements, the spool watch.
+ */
 function startParts({ config, identity, spool, proven, proveAgain, log }: Begun, stop: AbortSignal) {
   const link = openEdgeLink(config.edge_url, identity)
   const running = new CallsInFlight()
@@ -152,7 +154,10 @@ function startParts({ config, identity, spool, proven, proveAgain, log }: Begun,
   }
 }
 
-/** Probes again on SIGHUP, for an operator who has just fixed the host. Returns a function that stops it. */
+/**
+ * Probes again on SIGHUP, for an operator who has just fixed the host. Returns a function that
+ * stops it.
+ */
 function proveOnHangup(proving: ProofSchedule): () => void {
   const prove = (): void => proving.probeNow()
   process.on('SIGHUP', prove)
@@ -192,7 +197,10 @@ class ProofSender {
   }
 }
 
-/** Closes the intake while the spool is full or not writable. Returns a function that stops the watch. */
+/**
+ * Closes the intake while the spool is full or not writable. Returns a function that stops the
+ * watch.
+ */
 function watchSpool(spool: Spool, intake: DoorbellIntake, log: Log): () => void {
   spool.watch((refused) => {
     if (refused === undefined) log.say('the spool is writable again')

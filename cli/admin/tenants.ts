@@ -145,35 +145,29 @@ const quota = command({
   },
 })
 
-const suspend = command({
-  words: ['tenants', 'suspend'],
-  args: NAME,
-  flags: REASON,
-  does: 'Suspend a tenant immediately: its keys are refused, running calls may finish, and its data is kept',
-  key: 'installation',
-  async run({ args, flags, api }) {
-    const done = await api('suspendTenant', {
-      params: { tenant: args.NAME },
-      body: flags.reason === undefined ? {} : { reason: flags.reason },
-    })
-    return done.ok ? ok(tenantOutput(done.value)) : done
-  },
-})
+/** Suspending and resuming differ only in their words and their route. */
+const changeState = (word: string, route: 'suspendTenant' | 'resumeTenant', does: string) =>
+  command({
+    words: ['tenants', word],
+    args: NAME,
+    flags: REASON,
+    does,
+    key: 'installation',
+    async run({ args, flags, api }) {
+      const done = await api(route, {
+        params: { tenant: args.NAME },
+        body: flags.reason === undefined ? {} : { reason: flags.reason },
+      })
+      return done.ok ? ok(tenantOutput(done.value)) : done
+    },
+  })
 
-const resume = command({
-  words: ['tenants', 'resume'],
-  args: NAME,
-  flags: REASON,
-  does: 'Resume a suspended tenant',
-  key: 'installation',
-  async run({ args, flags, api }) {
-    const done = await api('resumeTenant', {
-      params: { tenant: args.NAME },
-      body: flags.reason === undefined ? {} : { reason: flags.reason },
-    })
-    return done.ok ? ok(tenantOutput(done.value)) : done
-  },
-})
+const suspend = changeState(
+  'suspend',
+  'suspendTenant',
+  'Suspend a tenant immediately: its keys are refused, running calls may finish, and its data is kept',
+)
+const resume = changeState('resume', 'resumeTenant', 'Resume a suspended tenant')
 
 const remove = command({
   words: ['tenants', 'delete'],

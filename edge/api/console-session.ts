@@ -83,7 +83,7 @@ export function form<N extends RouteNames>(
 export const permitted = ({ directory, principal }: Session, action: string | null): boolean =>
   action === null || authorize(directory, principal, action).allowed
 const forbidden = (action: string | null): Failure =>
-  failure('forbidden', `policy does not permit you the action \`${action}\``)
+  failure('forbidden', `policy does not grant you \`${action}\``)
 
 export type CallTarget = { id: string; run: ReturnType<typeof runObject>; n: number }
 

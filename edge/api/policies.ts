@@ -176,7 +176,7 @@ function compileForUse(caller: Identified, texts: PolicyTexts, enforce: boolean)
     return err(
       failure(
         'forbidden',
-        'policy does not permit you the action `policy.activate`; store the set with `activate: false` and ask another operator to activate it',
+        'policy does not grant you `policy.activate`; store the set with `activate: false` and ask another operator to activate it',
       ),
     )
   return mayActivate(caller, set.value) ? set : err(failure('invalid_policy', LOCKED_OUT))

@@ -1,7 +1,6 @@
 // One approval in the console, with the form to answer it. "Deny" is the form's first button,
 // because Enter in a field presses that one.
 
-import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
 import type { Preview } from '../approvals/argument-edits.ts'
@@ -21,6 +20,7 @@ import { FullTexts } from '../pages/full-text.tsx'
 import { IdenticalApprovals } from './bulk-deny-page.tsx'
 import { ConsolePage, FormToken, OutOfDate } from './frame.tsx'
 import { SCRIPT } from './inbox-stream.ts'
+import { ReasonField } from './reason-field.tsx'
 import type { Session } from './session.ts'
 
 type DetailInput = {
@@ -170,19 +170,7 @@ function AnswerFields({ session, approval, draft }: FormInput & Pick<DetailInput
   return (
     <>
       <Token session={session} approval={approval} />
-      <div class="field">
-        <label for="why">Reason</label>
-        <textarea
-          id="why"
-          name="reason"
-          rows={2}
-          maxlength={LIMITS.reason_chars}
-          aria-describedby="why-help"
-        ></textarea>
-        <span class="quiet" id="why-help">
-          Optional. It is kept on record. The agent is shown the reason for a denial.
-        </span>
-      </div>
+      <ReasonField help="Optional. It is kept on record. The agent is shown the reason for a denial." />
       {draft === null ? '' : <ChangeFields {...draft} over="console" />}
       {prompt.standing === undefined ? (
         ''

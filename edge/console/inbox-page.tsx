@@ -1,12 +1,12 @@
 // The inbox: pending approvals, filtered, one page at a time, identical ones on one card. Several
 // can be denied here at once; approving needs the approval's page, which shows all of it.
 
-import { LIMITS } from '../../shared/limits.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
 import { remainingTime } from '../pages/approval-page.tsx'
 import type { InboxPage, InboxQuery, Waiting } from '../tenant/inbox-store.ts'
 import { ConsolePage, FormToken, OutOfDate } from './frame.tsx'
 import { SCRIPT } from './inbox-stream.ts'
+import { ReasonField } from './reason-field.tsx'
 import type { Session } from './session.ts'
 
 /** How a form names all identical approvals, up to the newest one that the operator was shown. */
@@ -43,19 +43,7 @@ function DenySelected() {
   return (
     <details class="fold" id="deny-chosen">
       <summary>Deny several at once</summary>
-      <div class="field">
-        <label for="why">Reason</label>
-        <textarea
-          id="why"
-          name="reason"
-          rows={2}
-          maxlength={LIMITS.reason_chars}
-          aria-describedby="why-help"
-        ></textarea>
-        <span class="quiet" id="why-help">
-          Optional. Select the approvals above first. Each agent is shown the reason.
-        </span>
-      </div>
+      <ReasonField help="Optional. Select the approvals above first. Each agent is shown the reason." />
       <div class="buttons one">
         <button type="submit" class="deny" name="decision" value="deny">
           Deny selected

@@ -2,11 +2,11 @@
 // new compared with the enabled version, warnings, its origin and its history, and the forms to
 // enable, disable, roll back or revoke it.
 
-import { LIMITS } from '../../shared/limits.ts'
 import { type RollBack, type Skill, toolName } from '../../shared/wire/skills.ts'
 import { Prose, Time } from '../pages/approval-page.tsx'
 import { escapeConfusables } from '../platform/visible-text.ts'
 import { ConsolePage, FormToken } from './frame.tsx'
+import { ReasonField } from './reason-field.tsx'
 import type { Session } from './session.ts'
 import { limitsOf, powersOf, reachOf, unguarded } from './skill-permissions.ts'
 import { Denied, LOOK, pathOf } from './skills-page.tsx'
@@ -274,19 +274,7 @@ function Actions({ session, skill, before, may }: Omit<SkillPageInput, 'beside'>
       ) : (
         ''
       )}
-      <div class="field">
-        <label for="why">Reason</label>
-        <textarea
-          id="why"
-          name="reason"
-          rows={2}
-          maxlength={LIMITS.reason_chars}
-          aria-describedby="why-help"
-        ></textarea>
-        <span class="quiet" id="why-help">
-          Optional. It is kept on record with your name.
-        </span>
-      </div>
+      <ReasonField help="Optional. It is kept on record with your name." />
       <div class="buttons doing">
         {may.disable && state === 'enabled' ? (
           <button type="submit" class="deny">

@@ -73,8 +73,8 @@ function searchChanges({ set, slice }: Matter, question: Question, verdict: Verd
 const KEPT = 2 * LIMITS.explanation_changes
 
 /**
- * Orders changes of equal size: first those that the agent can make alone; leaving a value out comes
- * after changing it.
+ * Orders changes of equal size: first those that the agent can make alone; leaving a value out
+ * comes after changing it.
  */
 const EFFORT = { agent: 0, human: 1, time: 2, operator: 3 } as const
 const effort = (flips: readonly Flip[]): number =>

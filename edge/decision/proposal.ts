@@ -133,7 +133,7 @@ export function prepareProposal(
 
 /**
  * The origin as it is journalled, signed and shown. Secrets in the agent's words are masked before
- * anything of them is stored (V02), with marks that tell the agent nothing about other secrets.
+ * any part of them is stored (V02), with marks that tell the agent nothing about other secrets.
  */
 function recordedOrigin({ reason, ...rest }: CallOrigin, { redaction }: LoadedDirectory): CallOrigin {
   if (reason === undefined) return rest

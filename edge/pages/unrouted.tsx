@@ -53,7 +53,7 @@ const NO_ROUTE: Failure = {
 }
 const NO_PAGE: Failure = {
   ...failure('not_found', 'there is no page at this address'),
-  todo: 'check the address for a slip, or begin at the inbox of the console',
+  todo: 'check the address, or start at the console’s inbox',
 }
 
 export function unrouted(request: Request): Response {

@@ -12,8 +12,9 @@ export class GroupCommit {
   }
 
   /**
-   * Runs `work` soon, synchronously and alone. An exception rolls back its writes and rejects. `committed` runs right after the
-   * writes of `work`, before any other work, and belongs to the same batch.
+   * Runs `work` soon, synchronously and alone. An exception rolls back its writes and rejects.
+   * `committed` runs right after the writes of `work`, before any other work, and belongs to the
+   * same batch.
    */
   run<T>(work: () => T, committed: (value: T) => void = () => undefined): Promise<T> {
     return new Promise((resolve, reject) => {

@@ -1,5 +1,6 @@
-// `node infra/check/api-errors.ts --write`: brings the tables of docs/api-errors.md up to date with shared/failures.ts. The column "what
-// happened" is written by hand and kept; every other column comes from the code. test/infra/api-errors.test.ts fails if the page is stale.
+// `node infra/check/api-errors.ts --write`: brings the tables of docs/api-errors.md up to date with
+// shared/failures.ts. The column "what happened" is written by hand and kept; every other column
+// comes from the code. test/infra/api-errors.test.ts fails if the page is stale.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { FAILURES } from '../../shared/failures.ts'

@@ -1,5 +1,7 @@
-// `node infra/check/attacks.ts [--write]`: keeps docs/attack-coverage.md, which lists each attack with the tests of it. The catalogue is
-// infra/check/attack-catalogue.ts. The titles come from vitest itself, which reads them without running a test. Nothing here judges whether a test is good.
+// `node infra/check/attacks.ts [--write]`: keeps docs/attack-coverage.md, which lists each attack
+// with the tests of it. The catalogue is infra/check/attack-catalogue.ts. The titles come from
+// vitest itself, which reads them without running a test. Nothing here judges whether a test is
+// good.
 
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'

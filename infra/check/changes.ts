@@ -1,6 +1,7 @@
-// `node infra/check/changes.ts`: checks the files in .changes and prints the changelog's part for the
-// next release. With `--release VERSION` it writes that part into CHANGELOG.md, below the heading
-// `[Unreleased]`, and removes the files. One file per change keeps branches from conflicting.
+// `node infra/check/changes.ts`: checks the files in .changes and prints the changelog's part for
+// the next release. With `--release VERSION` it writes that part into CHANGELOG.md, below the
+// heading `[Unreleased]`, and removes the files. One file per change keeps branches from
+// conflicting.
 
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

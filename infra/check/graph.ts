@@ -1,5 +1,6 @@
-// `node infra/check/graph.ts [--write]`: draws the rooms of infra/check/rooms.ts into docs/rooms.svg, and exits 1 if that file is out of
-// date. An arrow leads from a room to one that it may import. Arrows that follow from others are left out.
+// `node infra/check/graph.ts [--write]`: draws the rooms of infra/check/rooms.ts into
+// docs/rooms.svg, and exits 1 if that file is out of date. An arrow leads from a room to one that
+// it may import. Arrows that follow from others are left out.
 
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { Graphviz } from '@hpcc-js/wasm-graphviz'
@@ -47,7 +48,9 @@ function dotOf(): string {
   ].join('\n')
 }
 
-/** Colours for a light and for a dark page, in place of those that graphviz writes at each shape. */
+/**
+ * Colours for a light and for a dark page, in place of those that graphviz writes at each shape.
+ */
 const STYLE = `<style>
   text { fill: #1c2733; }
   .node path { fill: #f4f7fa; stroke: #5b7083; }

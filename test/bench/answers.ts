@@ -1,6 +1,6 @@
 // Measures the time from a human’s yes until the tool begins, on an idle worker; and, alternating
 // with it, from the proposal of a call that needs no approval: the same path without the answer.
-// The begin is the one that the worker signed, by this machine’s clock.
+// The tool's start is the time that the worker signed, by this machine’s clock.
 
 import type { Result } from '../../shared/result.ts'
 import type { Client } from '../../shared/routes/client.ts'

@@ -1,5 +1,5 @@
-// Promise: the present edge lists and follows an inbox of a version before groups and numbered
-// changes.
+// Promise: the present edge lists and follows an inbox that an older version stored, before
+// identical approvals were grouped and changes numbered.
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

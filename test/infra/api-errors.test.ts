@@ -1,4 +1,5 @@
-// Promise: docs/api-errors.md lists every failure code with the status, the advice and the retry rule that the edge answers with.
+// Promise: docs/api-errors.md lists every failure code with the status, the advice and the retry
+// rule that the edge answers with.
 
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'

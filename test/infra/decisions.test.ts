@@ -1,4 +1,5 @@
-// The records of docs/decisions: every one is complete, fits on a screen, and can be found from the index.
+// The records of docs/decisions: every one is complete, fits on a screen, and can be found from the
+// index.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

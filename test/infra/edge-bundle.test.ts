@@ -11,7 +11,10 @@ import { bundleEdge } from '../../infra/edge-bundle.ts'
 const folder = mkdtempSync(join(tmpdir(), 'countersign-bundles-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
-/** The modules that workerd is given, by name. wrangler adds a README, and a source map that the last line of `main.js` names. */
+/**
+ * The modules that workerd is given, by name. wrangler adds a README, and a source map that the
+ * last line of `main.js` names.
+ */
 const modulesIn = (dir: string): ReadonlyMap<string, string> =>
   new Map(
     readdirSync(dir)

@@ -1,4 +1,5 @@
-// The list of mutants matches the tree: each line and each named test exists. `npm run mutants` checks whether the tests notice.
+// The list of mutants matches the tree: each line and each named test exists. `npm run mutants`
+// checks whether the tests notice.
 
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

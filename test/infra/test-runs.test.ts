@@ -1,4 +1,5 @@
-// Promise: every test file runs in one project that suits it, and the parts of a run in CI hold every file once.
+// Promise: every test file runs in one project that suits it, and the parts of a run in CI hold
+// every file once.
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

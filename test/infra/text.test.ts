@@ -86,7 +86,7 @@ describe('text that belongs to one machine', () => {
     ['the word registry passes', { 'README.md': 'the policy registry. Then\n' }, []],
   ])
 
-  test('paths beside the checkout are refused too, unless its parent is a folder of every machine', () => {
+  test('paths beside the checkout are refused too, unless its parent folder exists on every machine', () => {
     const files = { 'README.md': 'see /builds/notes.md\nnot host/builds/x\n' }
     expect(faults(files, '/builds/countersign')).toEqual(['machine-path README.md:1'])
     expect(faults(files, '/srv/countersign')).toEqual([])

@@ -1,5 +1,6 @@
-// Promise: the documents are true. Every console block in them runs against a running stack: the commands in order, in one shell for each
-// document, and the answers that a document shows are the answers that come. A block that can't run here is marked, counted, and explained.
+// Promise: the documents are true. Every console block in them runs against a running stack: the
+// commands in order, in one shell for each document, and the answers that a document shows are the
+// answers that come. A block that can't run here is marked, counted, and explained.
 
 import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,7 +13,9 @@ import type { Step } from '../support/doc-runner.ts'
 import { follow, NOT_RUN, Shell, stepsOf } from '../support/doc-runner.ts'
 import { startTestStack } from '../support/stack/stack.ts'
 
-/** Documents with a test file of their own, because they need a stack that nobody has used before. */
+/**
+ * Documents with a test file of their own, because they need a stack that nobody has used before.
+ */
 const ELSEWHERE = ['docs/policies.md', 'docs/skills.md']
 /** The number of blocks in each document that no test can run. */
 const LEFT_OUT: Readonly<Record<string, number>> = {

@@ -1,5 +1,5 @@
-// Promise: docs/policies.md is true. Its files are written and its commands run in order, in one shell, against a stack of their own. The
-// answers that the page shows are the answers that come.
+// Promise: docs/policies.md is true. Its files are written and its commands run in order, in one
+// shell, against a stack of their own. The answers that the page shows are the answers that come.
 
 import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'

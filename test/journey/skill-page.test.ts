@@ -1,5 +1,6 @@
-// Promise: docs/skills.md is true. Its commands run in order, in one shell, against a stack of their own. The answers that the page shows
-// are the answers that come, and the code that it shows is in the template.
+// Promise: docs/skills.md is true. Its commands run in order, in one shell, against a stack of
+// their own. The answers that the page shows are the answers that come, and the code that it shows
+// is in the template.
 
 import { mkdtempSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,5 +1,5 @@
-// A copy of the working tree that a mutant may be put into: what git tracks or would track, and links to the installed packages. The
-// checkout itself is only read.
+// A copy of the working tree that a mutant may be put into: what git tracks or would track, and
+// links to the installed packages. The checkout itself is only read.
 
 import { execFileSync } from 'node:child_process'
 import {

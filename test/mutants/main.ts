@@ -1,5 +1,6 @@
-// `npm run mutants`: breaks each line of the list, one at a time, in a copy of the tree, and runs the tests that must fail. It exits
-// with 1 if a broken line makes no test fail. `npm run mutants -- PATTERN` takes the files whose path matches the expression.
+// `npm run mutants`: breaks each line of the list, one at a time, in a copy of the tree, and runs
+// the tests that must fail. It exits with 1 if a broken line makes no test fail. `npm run mutants
+// -- PATTERN` takes the files whose path matches the expression.
 
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -12,7 +12,8 @@ import type { Mutant } from './mutant.ts'
 export type Tests = Pick<Mutant, 'tests' | 'titled'>
 
 /**
- * killed: a test failed. late: the tests did not end in time. broken: a file did not load or nothing ran, so no test has judged the line.
+ * killed: a test failed. late: the tests did not end in time. broken: a file did not load or
+ * nothing ran, so no test has judged the line.
  */
 export type Verdict =
   | { readonly kind: 'killed'; readonly by: string }
@@ -24,7 +25,10 @@ export type Verdict =
 type Report = { testResults: { message: string; assertionResults: { fullName: string; status: string }[] }[] }
 
 const TERM_MS = 10_000
-/** Some tests break a line of ours themselves and fail if its text differs; such a failure proves nothing about the line. */
+/**
+ * Some tests break a line of ours themselves and fail if its text differs; such a failure proves
+ * nothing about the line.
+ */
 const NO_TWIN = '^(?!.* without [^:]*:)'
 
 export async function judge(

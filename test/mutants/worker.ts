@@ -1,4 +1,5 @@
-// Lines of the worker outside the sandbox: its checks of grants, of input from disk and network, and of files that it keeps.
+// Lines of the worker outside the sandbox: its checks of grants, of input from disk and network,
+// and of files that it keeps.
 
 import type { Held } from './mutant.ts'
 

@@ -110,7 +110,7 @@ describe('a signed request', () => {
   })
 })
 
-describe('K02 what is covered can’t be changed', () => {
+describe('K02 covered parts of a request can’t be changed', () => {
   test.each<[string, Partial<SignedRequest>]>([
     ['another method', { method: 'PUT' }],
     ['the method in lower case', { method: 'post' }],

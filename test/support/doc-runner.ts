@@ -1,5 +1,5 @@
-// Runs the commands of a document: writes its files and types its commands in order, in one shell, and compares the answers that the
-// document shows with the answers that come.
+// Runs the commands of a document: writes its files and types its commands in order, in one shell,
+// and compares the answers that the document shows with the answers that come.
 //
 // A block marked `console not-run` is left out. test/journey/documents.test.ts counts those.
 
@@ -41,8 +41,9 @@ const commandsIn = (text: string): Step[] =>
     })
 
 /**
- * Ids in a document have a gap: `call_01M7A…_1`. The first answer that shows one sets its value for the rest of the document. The id of an
- * approval that no answer has shown is that of the call with the same letters.
+ * Ids in a document have a gap: `call_01M7A…_1`. The first answer that shows one sets its value for
+ * the rest of the document. The id of an approval that no answer has shown is that of the call with
+ * the same letters.
  */
 const ID = /\b(?:call|apr|run)_[0-9A-Z]+…(?:_\d+)?/g
 
@@ -59,7 +60,10 @@ class Ids {
       : undefined
   }
 
-  /** Whether the answer is as shown: `…` is any text within a line, and as a line of its own any lines. */
+  /**
+   * Whether the answer is as shown: `…` is any text within a line, and as a line of its own any
+   * lines.
+   */
   match(shown: readonly string[], answer: string): boolean {
     const ids: string[] = []
     const line = (text: string): string =>
@@ -85,7 +89,10 @@ class Ids {
 /** The address in the documents, which a running stack replaces by its own. */
 const DOCUMENTED_URL = 'http://127.0.0.1:8787'
 
-/** One bash for the whole document, like one reader's terminal. `npx countersign` is the command line of this tree. */
+/**
+ * One bash for the whole document, like one reader's terminal. `npx countersign` is the command
+ * line of this tree.
+ */
 export class Shell {
   readonly #bash
   #heard = ''

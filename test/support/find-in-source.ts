@@ -1,5 +1,6 @@
-// Finds a piece of code in a source file, however a formatter has broken its lines. The tests that break our own code on purpose
-// quote it, and a change of the line width must not make their quotations miss.
+// Finds a piece of code in a source file, however a formatter has broken its lines. The tests that
+// break our own code on purpose quote it, and a change of the line width must not make their
+// quotations miss.
 
 const TOKEN = /\w+|[^\w\s]/g
 const CLOSING = new Set([')', ']', '}'])

@@ -1,5 +1,5 @@
-// Whether this worker takes doorbells. It takes none while any reason against it stands; doorbells stay in Redis in the meantime, for
-// another worker of the pool or for later.
+// Whether this worker takes doorbells. It takes none while any reason against it stands; doorbells
+// stay in Redis in the meantime, for another worker of the pool or for later.
 
 import type { DoorbellQueue } from './doorbells.ts'
 

@@ -52,15 +52,17 @@ export type SandboxCall = {
   /** The values of the secrets that the plan names. */
   readonly secrets?: Readonly<Record<string, string>> | undefined
   /**
-   * The host folder that the calls of the run share; required if and only if the plan's workspace is
-   * `run`.
+   * The host folder that the calls of the run share; required if and only if the plan's workspace
+   * is `run`.
    */
   readonly runFolder?: string | undefined
   /** Receives the captured output as it comes; the tail of an overlong stream comes last. */
   readonly onOutput?: ((chunk: OutputChunk) => void) | undefined
   /** The host folder with the call's input files; required if and only if the plan names some. */
   readonly inputs?: string | undefined
-  /** The host folder for the call's output files; required if and only if the plan collects them. */
+  /**
+   * The host folder for the call's output files; required if and only if the plan collects them.
+   */
   readonly outputs?: string | undefined
   /**
    * Receives the clean-up that is still running when the result is known. Without it `launch` waits

@@ -59,7 +59,9 @@ const faultsInToolNames = (manifest: UnboundManifest): FieldError[] =>
     return message === undefined ? [] : [{ at: '/manifest/tools', message }]
   })
 
-/** The manifest's schema checked both parts of the name, so only their length together can be wrong. */
+/**
+ * The manifest's schema checked both parts of the name, so only their length together can be wrong.
+ */
 const tooLong = (name: string): string =>
   `agents would call the tool \`${name}\`, which has ${name.length} characters; model providers accept at most ${LIMITS.tool_name_chars}: shorten the skill’s id or the tool’s name`
 

@@ -113,8 +113,8 @@ export class PublisherStore {
   }
 
   /**
-   * Revokes a key, together with the writes of `alsoWrite` to everything that it signed. A key that is
-   * no longer listed can still be revoked.
+   * Revokes a key, together with the writes of `alsoWrite` to everything that it signed. A key that
+   * is no longer listed can still be revoked.
    */
   revoke(name: string, kid: string, by: string, reason: string, alsoWrite: () => void): Result<Publisher> {
     if (this.#db.select().from(revokedKeys).where(eq(revokedKeys.kid, kid)).get()?.publisher === name)

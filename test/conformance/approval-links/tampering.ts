@@ -25,8 +25,8 @@ function numbers(seed: number): (below: number) => number {
 }
 
 /**
- * One to three changes of a kind each: a character changed, dropped, doubled, moved, or an end cut
- * off.
+ * Makes one to three changes: a character is replaced, dropped, inserted or moved to the end, or
+ * the end is cut off.
  */
 function mutated(token: string, below: (limit: number) => number): string {
   let text = token

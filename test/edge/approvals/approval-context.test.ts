@@ -8,7 +8,10 @@ import { ROOT } from '../../../infra/state.ts'
 
 type Approvers = ReadonlyMap<string, readonly string[]>
 type Context = Record<string, unknown>
-/** Imported by path, because its types need those of workerd, which tests are not checked with. */
+/**
+ * Imported by a variable path, because the type check of tests lacks the types of workerd that it
+ * needs.
+ */
 const { givenApprovals, possibleApprovals } = (await import(
   /* @vite-ignore */ join(ROOT, 'edge/decision/approval-context.ts')
 )) as {

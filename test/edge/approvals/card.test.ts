@@ -184,7 +184,7 @@ const DECEIVING: Readonly<Record<string, string>> = {
 }
 
 test.each(Object.entries(DECEIVING))(
-  'G09 what can’t be seen, or turns the text around, is written out: %s',
+  'G09 characters that can’t be seen, or that reverse the text, are escaped: %s',
   (_name, char) => {
     const shown = argumentsOf({ text: `pay ${char}bob`, [`na${char}me`]: 1 })
     expect(shown).not.toContain(char)

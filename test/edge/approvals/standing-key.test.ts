@@ -14,7 +14,10 @@ type RunFacts = {
   createdAt: number
 }
 type ToolFacts = { name: string; version: number; digest: string }
-/** Imported by path, because its types need those of workerd, which tests are not checked with. */
+/**
+ * Imported by a variable path, because the type check of tests lacks the types of workerd that it
+ * needs.
+ */
 const { keyOf, mayStand } = (await import(/* @vite-ignore */ join(ROOT, 'edge/approvals/standing.ts'))) as {
   keyOf: (
     run: RunFacts,

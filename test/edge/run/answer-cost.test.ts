@@ -1,5 +1,5 @@
-// A call and an answer to an approval cost few requests between objects and few SQL statements, and a
-// refused answer stores nothing.
+// A call and an answer to an approval cost few requests between objects and few SQL statements, and
+// a refused answer stores nothing.
 
 import { afterAll, expect, test } from 'vitest'
 import { bearer, client } from '../../../shared/routes/client.ts'

@@ -2,13 +2,14 @@
 // like ids that never existed, its data is gone from the storage folder, its name can't be used
 // again, and the installation's journal records the deletion.
 
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Stack } from '../../../infra/stack.ts'
 import { bearer, type Client, client } from '../../../shared/routes/client.ts'
 import { eventually } from '../../support/eventually.ts'
 import { refusalOf, unwrap } from '../../support/fixtures.ts'
+import { bytesOf } from '../../support/stack/hurt-stack.ts'
 import { advanceAlarm, objectId } from '../../support/stack/object-file.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
 import { installation, newFurnishedTenant, newTenant, type Tenant } from '../../support/tenants.ts'
@@ -43,15 +44,6 @@ const objects = (): string[] => {
  */
 const holding = (text: string): string[] =>
   objects().filter((file) => /\/[0-9a-f]{64}\.sqlite/.test(file) && bytesOf(file).includes(text))
-/** Empty for a file that workerd has removed since the folder was listed. */
-const bytesOf = (file: string): Buffer => {
-  try {
-    return readFileSync(file)
-  } catch (thrown) {
-    if ((thrown as NodeJS.ErrnoException).code === 'ENOENT') return Buffer.alloc(0)
-    throw thrown
-  }
-}
 
 test('D18 deleting is refused for an active tenant, without the repeated name, and for the default tenant', async () => {
   expect(refusalOf(await remove(name))).toBe('409 conflict')

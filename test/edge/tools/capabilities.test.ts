@@ -9,7 +9,7 @@ import { sharedStack } from '../../support/stack/stack.ts'
 const fixtures = new Fixtures('capabilities', sharedStack())
 const HOSTS = { mode: 'strict' as const, hosts: ['example.com'] }
 
-test('what follows from the contract is a capability, listed once', () => {
+test('capabilities that follow from the contract are listed, each once', () => {
   const of = (change: Parameters<typeof toolSpec>[0]) => [
     capabilitiesOf(toolSpec(change)),
     isSensitive(toolSpec(change)),

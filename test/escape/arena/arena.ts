@@ -74,8 +74,8 @@ mkdirSync(join(ROOT, COMPILED), { recursive: true })
 if (process.geteuid?.() === 0) chownSync(join(ROOT, COMPILED), UID, UID)
 
 /**
- * The file in which the arenas of one `npm test` keep what they have proven, because each probe costs
- * more than most attacks. Undefined for a set-up whose proof is its own.
+ * The file in which the arenas of one `npm test` keep what they have proven, because each probe
+ * costs more than most attacks. Undefined for a set-up whose proof is its own.
  */
 function proofOf(setup: ArenaOptions, undelegated: boolean): string | undefined {
   const folder = process.env['COUNTERSIGN_SEEDED']

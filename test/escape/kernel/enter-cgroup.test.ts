@@ -3,7 +3,6 @@
 // tests need only a cgroup without controllers.
 
 import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import {
   closeSync,
   existsSync,
@@ -22,6 +21,7 @@ import { enteringFailed, enterProgram, FIRST_GROUP_FD } from '../../../worker/sa
 import { machineOf } from '../../../worker/sandbox/kernel/syscalls.ts'
 import { ownTree, processesIn } from '../../../worker/sandbox/limits/cgroup-delegation.ts'
 import { eventually } from '../../support/eventually.ts'
+import { ended, systemCallsIn } from '../../support/worker/machine-code.ts'
 import { processesWith, unique } from '../arena/arena.ts'
 
 const MACHINE = machineOf(arch()) ?? 'x86_64'
@@ -69,20 +69,6 @@ function entering(argv: readonly string[], folder = group): ChildProcess {
   const child = spawn(enter, argv, { env: { ONE: '1' }, stdio: ['ignore', 'pipe', 'pipe', ...unused, fd] })
   closeSync(fd)
   return child
-}
-
-type Ended = {
-  readonly out: string
-  readonly err: string
-  readonly code: number | null
-  readonly signal: string | null
-}
-async function ended(child: ChildProcess): Promise<Ended> {
-  let [out, err] = ['', '']
-  child.stdout?.on('data', (chunk: Buffer) => (out += chunk.toString()))
-  child.stderr?.on('data', (chunk: Buffer) => (err += chunk.toString()))
-  const [code, signal] = await once(child, 'close')
-  return { out, err, code, signal }
 }
 
 describe('a cgroup of v2 (its limits are not tested here, where v2 has no controllers)', () => {
@@ -182,25 +168,14 @@ const CALLS = {
   v2: ['prctl', 'clone3', 'wait4', 'getpid', 'kill', 'exit_group', ...BECOMES],
 } as const
 
-/** Numbers that are loaded into the register for the system call: `mov eax, N` and `mov x8, #N`. */
-const called = {
-  x86_64: (code: Buffer) =>
-    [...code.toString('latin1').matchAll(/\xb8(..)\0\0/gs)].map(([, low = '']) =>
-      Buffer.from(low, 'latin1').readUInt16LE(),
-    ),
-  aarch64: (code: Buffer) =>
-    Array.from({ length: Math.floor(code.length / 4) }, (_, n) => code.readUInt32LE(n * 4))
-      .filter((word) => (word & 0xffe0001f) >>> 0 === 0xd2800008)
-      .map((word) => (word >>> 5) & 0xffff),
-}
-
 test.each(['x86_64', 'aarch64'] as const)(
   'the program that enters cgroups makes exactly these system calls on %s (run only on this machine)',
   (machine) => {
     for (const version of ['v1', 'v2'] as const) {
       const program = enterProgram(machine, version)
-      const code = program.subarray(program.readUInt32LE(24) & 0xffff) // from its entry point
-      expect(called[machine](code), version).toEqual(CALLS[version].map((call) => NUMBERS[machine][call]))
+      expect(systemCallsIn(program, machine), version).toEqual(
+        CALLS[version].map((call) => NUMBERS[machine][call]),
+      )
     }
   },
 )

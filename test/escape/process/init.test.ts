@@ -12,6 +12,7 @@ import { initFailed, initProgram } from '../../../worker/sandbox/kernel/init.ts'
 import { machineOf } from '../../../worker/sandbox/kernel/syscalls.ts'
 import { FD } from '../../../worker/sandbox/plan/argv.ts'
 import { eventually } from '../../support/eventually.ts'
+import { ended, systemCallsIn } from '../../support/worker/machine-code.ts'
 import { processesWith, unique } from '../arena/arena.ts'
 
 const MACHINE = machineOf(arch()) ?? 'x86_64'
@@ -33,25 +34,14 @@ function started(argv: readonly string[], under: readonly string[] = []): Starte
   return { child, letGo: () => void lifeline?.destroy() }
 }
 
-type Ended = {
-  readonly out: string
-  readonly err: string
-  readonly code: number | null
-  readonly signal: string | null
-}
-async function ended({ child }: Started): Promise<Ended> {
-  let [out, err] = ['', '']
-  child.stdout?.on('data', (chunk: Buffer) => (out += chunk.toString()))
-  child.stderr?.on('data', (chunk: Buffer) => (err += chunk.toString()))
-  const [code, signal] = await once(child, 'close')
-  return { out, err, code, signal }
-}
-
 test('init exits with the code of its tool, and with 128 + n when signal n ended it', async () => {
   for (const code of [0, 1, 7, 125, 255])
-    expect(await ended(started(['/bin/sh', '-c', `exit ${code}`]))).toMatchObject({ code, signal: null })
+    expect(await ended(started(['/bin/sh', '-c', `exit ${code}`]).child)).toMatchObject({
+      code,
+      signal: null,
+    })
   for (const [signal, number] of Object.entries({ HUP: 1, KILL: 9, SEGV: 11, TERM: 15 }))
-    expect(await ended(started(['/bin/sh', '-c', `ulimit -c 0; kill -${signal} $$`]))).toMatchObject({
+    expect(await ended(started(['/bin/sh', '-c', `ulimit -c 0; kill -${signal} $$`]).child)).toMatchObject({
       code: 128 + number,
       signal: null,
     })
@@ -79,10 +69,10 @@ test('S50 D1 init ends when changed limits keep it from watching its tool', asyn
 })
 
 test('the tool gets its arguments, its environment, no descriptor of init, and SIGCHLD unblocked', async () => {
-  expect((await ended(started(['/usr/bin/printf', '%s|', 'a b', '', '-x']))).out).toBe('a b||-x|')
+  expect((await ended(started(['/usr/bin/printf', '%s|', 'a b', '', '-x']).child)).out).toBe('a b||-x|')
   const list = ['/bin/sh', '-c', 'ls /proc/self/fd; grep SigBlk /proc/self/status']
   const bare = spawnSync('/bin/sh', list.slice(1), { encoding: 'utf8' }).stdout // the parent of the tests may have left some open
-  expect((await ended(started(list))).out).toBe(bare)
+  expect((await ended(started(list).child)).out).toBe(bare)
   expect(bare).toContain('SigBlk:\t0000000000000000')
 })
 
@@ -100,13 +90,13 @@ print(len([n for n in os.listdir('/proc') if n.isdigit()]))`
     ['/usr/bin/python3', '-c', source],
     ['/usr/bin/unshare', '--user', '--map-root-user', '--pid', '--fork', '--mount-proc'],
   )
-  expect((await ended(running)).out).toBe('2\n')
+  expect((await ended(running.child)).out).toBe('2\n')
 })
 
 test('init reports a tool that can’t be started, and runs nothing', async () => {
-  const { code, err } = await ended(started([join(home, 'nowhere')]))
+  const { code, err } = await ended(started([join(home, 'nowhere')]).child)
   expect(initFailed(code ?? undefined, err)).toBe(true)
-  const own = await ended(started(['/bin/sh', '-c', 'exit 125']))
+  const own = await ended(started(['/bin/sh', '-c', 'exit 125']).child)
   expect(initFailed(own.code ?? undefined, own.err)).toBe(false)
 })
 
@@ -144,20 +134,7 @@ const CALLS = {
   },
 } as const
 
-/** Numbers that are loaded into the register for the system call: `mov eax, N` and `mov x8, #N`. */
-const called = {
-  x86_64: (code: Buffer) =>
-    [...code.toString('latin1').matchAll(/(?<!\x8d)\xb8(..)\0\0/gs)].map(([, low = '']) =>
-      Buffer.from(low, 'latin1').readUInt16LE(),
-    ),
-  aarch64: (code: Buffer) =>
-    Array.from({ length: Math.floor(code.length / 4) }, (_, n) => code.readUInt32LE(n * 4))
-      .filter((word) => (word & 0xffe0001f) >>> 0 === 0xd2800008)
-      .map((word) => (word >>> 5) & 0xffff),
-}
-
 test.each(['x86_64', 'aarch64'] as const)('init for %s contains exactly these system calls', (machine) => {
   const program = initProgram(machine)
-  const code = program.subarray(program.readUInt32LE(24) & 0xffff) // from its entry point
-  expect(called[machine](code)).toEqual(Object.values(CALLS[machine]))
+  expect(systemCallsIn(program, machine)).toEqual(Object.values(CALLS[machine]))
 })

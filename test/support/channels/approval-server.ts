@@ -92,7 +92,9 @@ export class ApprovalServer {
     status !== 'pending' || (!this.#has('never expires') && Date.now() >= expiresAt)
 
   #has = (flaw: Flaw): boolean => this.#flaw === flaw
-  /** 64 bits: the suite tries several changes of each character, so a longer token costs more time. */
+  /**
+   * 64 bits: the suite tries several changes of each character, so a longer token costs more time.
+   */
   #mac = (use: string, id: string): string =>
     createHmac('sha256', this.#key).update(`${use} ${id}`).digest('hex').slice(0, 16)
   #tokenOf = (id: string): string => `${id}.${this.#mac('link', id)}`

@@ -285,7 +285,7 @@ export const processesWith = (text: string): number[] =>
   )
 
 /** An idle database may be closed between listing and reading, which removes its side files. */
-function bytesOf(path: string): Buffer {
+export function bytesOf(path: string): Buffer {
   try {
     return readFileSync(path)
   } catch (thrown) {

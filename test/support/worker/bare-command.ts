@@ -12,7 +12,10 @@ export type BareCommand = {
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
-  /** Descriptors that bubblewrap reads; it writes to `status`; the sandbox ends when the other end of `lifeline` is closed. */
+  /**
+   * Descriptors that bubblewrap reads; it writes to `status`; the sandbox ends when the other end
+   * of `lifeline` is closed.
+   */
   readonly reads: Readonly<Record<number, Buffer>>
   readonly status: number
   readonly lifeline: number
@@ -40,7 +43,9 @@ export function bareCommand(
   return { program, args, env, cwd, reads, status: FD.status, lifeline: FD.lifeline }
 }
 
-/** The same command with bubblewrap's own init, which needs neither our program nor our lifeline. */
+/**
+ * The same command with bubblewrap's own init, which needs neither our program nor our lifeline.
+ */
 export function withoutOurInit(command: Command): Command {
   if (command.bwrap === undefined) return command
   const [before, after] = command.bwrap.options.toString().split(`${OUR_INIT.join('\0')}\0`)

@@ -58,8 +58,8 @@ export class LoneWorker {
   }
 
   /**
-   * Starts Redis and the fake edge, with an enrolled worker that the test starts. `enrol`: enrol it with
-   * this edge, instead of copying the folder that was seeded for all tests.
+   * Starts Redis and the fake edge, with an enrolled worker that the test starts. `enrol`: enrol it
+   * with this edge, instead of copying the folder that was seeded for all tests.
    */
   static async make({ concurrency = 4, enrol = false } = {}): Promise<LoneWorker> {
     const dir = enrol

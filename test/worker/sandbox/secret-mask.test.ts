@@ -1,5 +1,6 @@
 // However a stream is cut, its masked form is the same and contains no value of a secret in any
-// encoding that docs/keys-and-secrets.md names (V01). The encoded values here were produced by other programs.
+// encoding that docs/keys-and-secrets.md names (V01). The encoded values here were produced by
+// other programs.
 
 import { expect, test } from 'vitest'
 import { SecretMask } from '../../../worker/sandbox/streams/secret-mask.ts'

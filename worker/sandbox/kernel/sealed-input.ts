@@ -21,8 +21,8 @@ const AT_FDCWD = -100
 const AT_ONCE = 0x7ffff000
 
 /**
- * `sealed(FD)` closes FD and returns a read-only descriptor of an unchangeable copy of its content, or
- * -1 with `$!`. Linux before 6.3 has no MFD_NOEXEC_SEAL; later kernels may require it
+ * `sealed(FD)` closes FD and returns a read-only descriptor of an unchangeable copy of its content,
+ * or -1 with `$!`. Linux before 6.3 has no MFD_NOEXEC_SEAL; later kernels may require it
  * (`vm.memfd_noexec`).
  */
 export function sealedSub(machine: Machine): string {
