@@ -12,7 +12,7 @@ function fixtures({ url, operatorKey, agentKey }: Where) {
   const [operator, agent] = [client(url, bearer(operatorKey)), client(url, bearer(agentKey))]
   /** A call that needs approval and never runs: no worker claims it, and it would do nothing. */
   async function open(seconds?: number): Promise<Opened> {
-    const tool = seconds === undefined ? 'conformance.links' : `conformance.links-${seconds}s`
+    const tool = seconds === undefined ? 'conformance_links' : `conformance_links_${seconds}s`
     const put = await operator('putTool', {
       params: { name: tool },
       body: {
