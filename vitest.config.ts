@@ -12,10 +12,10 @@ const files = testProjects(import.meta.dirname)
 /** More than two cores, because some unit tests wait for seconds. */
 const UNIT_WORKERS = 4
 /**
- * More than two cores, because a file of these uses a third to a half of a core and waits for the
- * rest of its time.
+ * More than two cores, because a file of these uses about half of a core and waits for the rest of
+ * its time.
  */
-const PROCESS_WORKERS = 3
+const PROCESS_WORKERS = 4
 
 const common = {
   pool: 'forks',
