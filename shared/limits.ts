@@ -255,8 +255,8 @@ export const LIMITS = {
   waiting_calls_per_pool: 10_000,
   waiting_calls_per_run: 1_000,
   /**
-   * Skill calls that wait for a slot, in all, of a tenant and of an agent. Each keeps an object
-   * open (0.4 MB, three files).
+   * Skill calls that wait for a slot: in all, per tenant and per agent. Each keeps an object open
+   * (0.4 MB, three files).
    */
   waiting_skill_calls: 1_024,
   waiting_skill_calls_per_tenant: 512,

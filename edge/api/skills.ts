@@ -135,7 +135,10 @@ export async function enable(env: Env, caller: Caller, skill: Skill, reason: str
 }
 
 type RollBackRequest = { readonly from: RollBack['from']; readonly reason: string }
-/** `from` is the enabled version that the caller has seen; another one refuses the request. */
+/**
+ * `from` is the enabled version that the caller has seen; if another one is enabled now, the
+ * request is refused.
+ */
 export async function rollBack(
   env: Env,
   caller: Caller,

@@ -122,7 +122,7 @@ describe.each(['edge', 'worker'] as const)('Q08 the Redis user `%s`', (user) => 
     expect(await answer(user, 'PSUBSCRIBE', '*')).toMatch(/^NOPERM/)
   })
 
-  test('gains no rights by a script', async () => {
+  test('gains no rights through a script', async () => {
     expect(await answer(user, 'EVAL', "return redis.call('GET', KEYS[1])", '1', 'cs:probe')).toBe('1')
     expect(await answer(user, 'EVAL', "return redis.call('GET', 'elsewhere')", '0')).toMatch(
       /can't access|ACL failure|NOPERM|No permission/i,
