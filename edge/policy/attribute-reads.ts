@@ -71,7 +71,7 @@ export function* nodesIn(tree: unknown): Generator<Readonly<Record<string, unkno
   while (left.length > 0) {
     const node = left.pop()
     if (typeof node !== 'object' || node === null) continue
-    if (!Array.isArray(node)) yield node as Record<string, unknown> // what is neither null nor a list
+    if (!Array.isArray(node)) yield node as Record<string, unknown> // neither null nor a list
     for (const inner of Object.values(node).reverse()) left.push(inner)
   }
 }

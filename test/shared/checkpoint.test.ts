@@ -11,7 +11,7 @@ import { BASE_NONCE, chosenSignature, type Nonce, WEAK_NONCES } from './curve.ts
 const ORIGIN = 'countersign.example/default'
 const ROOT = '5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328'
 const newSigner = (): Signer =>
-  signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // what Node exports for this type
+  signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk) // the form in which Node exports this type of key
 const edge = newSigner()
 const note = signCheckpoint({ origin: ORIGIN, size: 8, root: ROOT }, edge)
 

@@ -70,7 +70,7 @@ test('every result of shared/ is the same in Node and in workerd', async () => {
   const here = answers()
   const answer = await fetch(url)
   expect(answer.status).toBe(200)
-  const there = (await answer.json()) as string[] // what ENTRY sends
+  const there = (await answer.json()) as string[] // ENTRY sends it
   expect(here.length).toBeGreaterThan(1_000)
   expect(here).toContain('signed /v1/worker/claims: true')
   expect(here).toContain('signed /v1/worker/claim: false')

@@ -88,7 +88,7 @@ test('the digest of a call does not cover its reason', async () => {
   expect(callDigest({ tenant, run, call: id, tool, arguments: { text: 'a' }, plan })).toBe(call.digest)
 })
 
-test('a repetition with the same idempotency key may word its reason anew and returns the first call', async () => {
+test('a repetition with the same idempotency key may word its reason differently and returns the first call', async () => {
   const run = unwrap(await agent.client('createRun', { body: {} })).id
   const headers = { 'idempotency-key': fixtures.name() }
   const body = { tool: free, args: { text: 'a' } }

@@ -84,7 +84,7 @@ const REALLOC: Fn = {
     ...get(3),
     ...op(ADD),
     ...globalSet(0),
-    ...get(4), // what there was goes along
+    ...get(4), // the old content is copied
     ...get(0),
     ...get(1),
     ...bulk(MEMORY_COPY, 0, 0),

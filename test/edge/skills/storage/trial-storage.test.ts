@@ -51,7 +51,7 @@ const trial = (deeds: readonly Deed[], kv: Record<string, string>) =>
     body: {
       manifest: acme.manifest(id, CHANGE),
       component: Buffer.from(code).toString('base64'),
-      trials: [{ tool: 'run', input: { deeds }, host: { kv } as never }], // what it leaves out has its default
+      trials: [{ tool: 'run', input: { deeds }, host: { kv } as never }], // the edge fills in defaults
     },
   })
 async function tried(deeds: readonly Deed[], kv: Record<string, string> = {}): Promise<unknown> {

@@ -31,7 +31,7 @@ const ask = (
     body: {
       manifest: nobody.manifest('trial', change),
       component: Buffer.from(code).toString('base64'),
-      trials: trials.map(({ input = {}, tool = 'run', host = {} }) => ({ tool, input, host })) as never, // what a test leaves out has its default
+      trials: trials.map(({ input = {}, tool = 'run', host = {} }) => ({ tool, input, host })) as never, // the edge fills in defaults
     },
   })
 async function tried(
