@@ -193,10 +193,13 @@ async function startSandbox(
 }
 
 async function eventually(holds: () => boolean): Promise<boolean> {
-  for (const until = Date.now() + WITHIN_MS; !holds(); await sleep(5)) if (Date.now() > until) return false
+  for (const until = Date.now() + WITHIN_MS; !holds(); await sleep(LOOK_MS))
+    if (Date.now() > until) return false
   return true
 }
 const WITHIN_MS = 10_000
+/** Reading the command lines of all processes takes about 10 ms, so look rarely. */
+const LOOK_MS = 25
 
 async function noOrphans(): Promise<readonly Check[]> {
   const { alive } = await endOrphans()
