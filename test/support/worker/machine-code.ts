@@ -1,4 +1,5 @@
-// Runs and reads our static executables: how one ends, and which system calls its machine code makes.
+// Runs and reads our static executables: how one ends, and which system calls its machine code
+// makes.
 
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
