@@ -43,6 +43,18 @@ test('the tests of each mutant exist, and one sentence names the attacker’s ga
   expect(namesOf(({ gains }) => !/^[A-Z].{20,}\.$/.test(gains))).toEqual([])
 })
 
+test('the titles that select tests occur in their files', () => {
+  const isTitled = ({ tests, titled = '' }: Mutant): boolean =>
+    titled
+      .split('|')
+      .every((one) =>
+        tests.some((file) =>
+          one.split('.*').every((part) => readFileSync(join(ROOT, file), 'utf8').includes(part)),
+        ),
+      )
+  expect(namesOf((mutant) => !isTitled(mutant))).toEqual([])
+})
+
 test('the list has at least a hundred mutants, and some in each area', () => {
   expect(MUTANTS.length).toBeGreaterThanOrEqual(100)
   const counts = Map.groupBy(MUTANTS, ({ area }) => area)

@@ -334,7 +334,7 @@ export const AGREEMENT: readonly Held[] = [
     area: 'files',
     file: 'shared/plan/working-directory.ts',
     tests: ['test/edge/tools/planner.test.ts'],
-    titled: 'the folder lies inside the workspace',
+    titled: 'a working directory outside the workspace is refused',
     lines: [
       ["cwd.startsWith('/') ||", '', 'A call begins in any folder that its sandbox shows.'],
       ["|| names.includes('..')", '', 'A call of tier B begins outside of its workspace.'],

@@ -328,7 +328,7 @@ export const DECISIONS: readonly Held[] = [
     area: 'approvals',
     file: 'edge/tools/capabilities.ts',
     tests: ['test/edge/tools/capabilities.test.ts'],
-    titled: 'what follows from the contract',
+    titled: 'capabilities that follow from the contract',
     lines: [
       [
         "...(secrets.length > 0 ? (['secrets_read'] as const) : []),",

@@ -255,7 +255,7 @@ export const SANDBOX: readonly Held[] = [
     area: 'sandbox',
     file: 'worker/sandbox/kernel/init.ts',
     tests: ['test/escape/process/endings.test.ts'],
-    titled: 'cold, without cgroups.*ending by exit',
+    titled: 'cold, without cgroups.*ending by .*exit',
     lines: [
       [
         'mov edi, 4\n      31f6                   xor esi, esi',

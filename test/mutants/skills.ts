@@ -161,7 +161,7 @@ export const SKILLS: readonly Held[] = [
     area: 'skills',
     file: 'edge/tenant/skills/publisher-store.ts',
     tests: ['test/edge/skills/publish/trust.test.ts'],
-    titled: 'a publisher’s key|revoked|W14|pinned|never listed',
+    titled: 'revoked|W14|pinned|never listed',
     lines: [
       [
         'if (revoked !== undefined) return err(',
