@@ -4,13 +4,16 @@
 import { Hono } from 'hono'
 import type { z } from 'zod'
 import { failure } from '../shared/failures.ts'
+import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { RouteName } from '../shared/routes/all.ts'
 import { ROUTES } from '../shared/routes/all.ts'
+import { ACCESS, REQUEST_ID } from '../shared/routes/authzen.ts'
 import type { Caller, Route } from '../shared/routes/route.ts'
 import { agentRoutes } from './api/agents.ts'
 import { linkRoutes } from './api/approval-links.ts'
+import { authzenRoutes } from './api/authzen.ts'
 import { channelRoutes } from './api/channels.ts'
 import { consoleRoutes } from './api/console.ts'
 import { consoleCallRoutes } from './api/console-calls.ts'
@@ -52,6 +55,7 @@ import { logError } from './platform/error-log.ts'
 
 const VERBS: Verbs<RouteName> = {
   ...agentRoutes,
+  ...authzenRoutes,
   ...operatorRoutes,
   ...channelRoutes,
   ...secretRoutes,
@@ -72,6 +76,13 @@ const VERBS: Verbs<RouteName> = {
 }
 
 export const app = new Hono<{ Bindings: Env }>()
+
+/** AuthZEN: every response, refusals included, repeats the request id of its request. */
+app.use(`${ACCESS}/*`, async (context, next) => {
+  await next()
+  const id = context.req.header(REQUEST_ID)
+  if (id !== undefined && id.length <= LIMITS.request_id_chars) context.header(REQUEST_ID, id)
+})
 
 for (const name of Object.keys(ROUTES) as RouteName[]) {
   // `Object.keys` of the table itself

@@ -61,6 +61,13 @@ export const LIMITS = {
   /** All headers of a request together. A signed request has less than 2 KiB of headers. */
   headers_bytes: 32 * KiB,
   /**
+   * AuthZEN: evaluations in one request, each of which may search for an explanation; a type, id or
+   * action name; an `X-Request-ID`, which the response repeats.
+   */
+  evaluations: 20,
+  evaluation_name_chars: 256,
+  request_id_chars: 255,
+  /**
    * `Prefer: wait=N`. Intermediaries cut connections after a minute; clients that wait longer poll
    * or stream.
    */

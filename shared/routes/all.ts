@@ -2,6 +2,7 @@
 // router, the typed client, /openapi.json and /docs all read these tables.
 
 import { AGENTS } from './agents.ts'
+import { AUTHZEN } from './authzen.ts'
 import { CHANNELS } from './channels.ts'
 import { CONSOLE } from './console.ts'
 import { OPERATORS } from './operators.ts'
@@ -18,6 +19,7 @@ import { WORKERS } from './workers.ts'
 
 export const ROUTES = {
   ...AGENTS,
+  ...AUTHZEN,
   ...OPERATORS,
   ...CHANNELS,
   ...CONSOLE,

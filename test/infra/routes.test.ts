@@ -103,6 +103,7 @@ const otherwise = (callers: Route['callers']): boolean =>
 const OPEN: Readonly<Record<string, string>> = {
   'POST /v1/worker/enroll': 'the one-time token in the body is the key',
   'GET /.well-known/countersign/keys.json': 'public keys, for offline verification',
+  'GET /.well-known/authzen-configuration': 'addresses of routes, for AuthZEN clients',
   'GET /v1/log/checkpoint': 'a log is for everybody to watch; it holds hashes alone',
   'GET /v1/log/proof': 'as above',
   'GET /v1/log/entries': 'as above',
@@ -142,6 +143,8 @@ const WITHOUT_EFFECT = [
   'POST /v1/policies/check',
   'POST /v1/policies/versions/{version}/rehearse',
   'POST /v1/decisions',
+  'POST /access/v1/evaluation',
+  'POST /access/v1/evaluations',
 ]
 
 /** Actions of an approver besides reading: answering, revoking answers, and naming a delegate. */

@@ -486,4 +486,31 @@ export const DECISIONS: readonly Held[] = [
       ],
     ],
   },
+  {
+    area: 'policy',
+    file: 'edge/api/authzen.ts',
+    tests: ['test/edge/decision/authzen.test.ts'],
+    lines: [
+      [
+        "decision: effect === 'allow',",
+        "decision: effect !== 'deny',",
+        'A gateway lets a call through that waits for a human.',
+      ],
+      [
+        '    decision: false,\n    context: { reason: message,',
+        '    decision: true,\n    context: { reason: message,',
+        'A gateway lets a call through that could not be evaluated.',
+      ],
+      [
+        'const agent = subjectOf(caller, subject.id)',
+        'const agent = ok(caller.directory.agents.get(subject.id) ?? caller.principal as AgentPrincipal)',
+        'An agent learns what other agents may do.',
+      ],
+      [
+        '{ ...byDefault, properties: undefined, ...own }',
+        '{ ...byDefault, ...own }',
+        'A call of one tool is evaluated with the arguments of another.',
+      ],
+    ],
+  },
 ]
