@@ -357,6 +357,14 @@ export const LIMITS = {
   slack_ack_ms: 2_000,
   /** The reason that an outbox client gives for an undelivered message. Operators read it. */
   delivery_why_chars: 200,
+  /**
+   * Events of one agent that its webhook's outbox holds: the oldest settled ones make room, and if
+   * all still wait, later events are not sent. Concurrent attempts for all agents of a tenant.
+   */
+  agent_events: 2_000,
+  agent_deliveries_at_once: 32,
+  /** How long an agent's webhook is signed with the former secret too after a rotation. */
+  webhook_overlap_ms: 24 * 3_600_000,
   /** How long records of sent messages are kept after their approval has ended. */
   delivery_days: 7,
   /**

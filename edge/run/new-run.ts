@@ -9,12 +9,7 @@ import type { AgentPrincipal } from '../directory/directory.ts'
 import { newRunId, runIdFor } from './run-id.ts'
 
 /** `key`: the same key leads to the same run. Without one, the run is always a new one. */
-export function newRunRecord(
-  env: Env,
-  agent: AgentPrincipal,
-  spec: RunSpec,
-  key: string | null,
-): RunRecord {
+export function newRunRecord(env: Env, agent: AgentPrincipal, spec: RunSpec, key: string | null): RunRecord {
   const { idKey } = identityOf(env)
   const now = Date.now()
   const id =
