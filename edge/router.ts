@@ -3,7 +3,7 @@
 
 import { Hono } from 'hono'
 import type { z } from 'zod'
-import { failure } from '../shared/failures.ts'
+import { type Failure, failure } from '../shared/failures.ts'
 import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
@@ -15,6 +15,7 @@ import { agentRoutes } from './api/agents.ts'
 import { linkRoutes } from './api/approval-links.ts'
 import { authzenRoutes } from './api/authzen.ts'
 import { channelRoutes } from './api/channels.ts'
+import { hookRoutes } from './api/claude-code-hook.ts'
 import { consoleRoutes } from './api/console.ts'
 import { consoleCallRoutes } from './api/console-calls.ts'
 import { consoleSkillRoutes } from './api/console-skills.ts'
@@ -34,6 +35,7 @@ import { workerRoutes } from './api/workers.ts'
 import type { Env } from './bindings.ts'
 import { requirePermission } from './decision/decide.ts'
 import { SUSPENDED } from './directory/directory.ts'
+import { hookRefusal } from './http/claude-code-hook.ts'
 import type { Identified } from './http/intake.ts'
 import {
   claimedWorker,
@@ -71,6 +73,7 @@ const VERBS: Verbs<RouteName> = {
   ...consoleRoutes,
   ...consoleCallRoutes,
   ...consoleSkillRoutes,
+  ...hookRoutes,
   ...linkRoutes,
   ...openRoutes,
 }
@@ -92,13 +95,18 @@ for (const name of Object.keys(ROUTES) as RouteName[]) {
     const { raw } = context.req
     const incoming = await admit(route, raw, context.req.param(), context.env)
     const done = incoming.ok ? await verb({ env: context.env, request: raw, ...incoming.value }) : incoming
-    if (!done.ok) return route.media === 'text/html' ? refusal(raw, done.error) : problem(done.error)
+    if (!done.ok) return refusalOf(route, raw, done.error)
     if (done.value instanceof Response) return done.value
     return new Response(JSON.stringify(done.value), {
       status: route.status,
       headers: headersOf('application/json'),
     })
   })
+}
+
+function refusalOf({ media, refusals }: Route, request: Request, error: Failure): Response {
+  if (refusals === 'claude-code-hook') return hookRefusal(error)
+  return media === 'text/html' ? refusal(request, error) : problem(error)
 }
 
 /**
@@ -206,11 +214,8 @@ app.notFound((context) => unrouted(context.req.raw))
 app.onError((error, context) => {
   const instance = crypto.randomUUID()
   logError(instance, error)
-  return refusal(
-    context.req.raw,
-    failure('internal', `an internal error of the edge, logged as ${instance}`),
-    {
-      'x-instance': instance,
-    },
-  )
+  const internal = failure('internal', `an internal error of the edge, logged as ${instance}`)
+  return context.req.path === ROUTES.adviseClaudeCode.path
+    ? hookRefusal(internal)
+    : refusal(context.req.raw, internal, { 'x-instance': instance })
 })

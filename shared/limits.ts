@@ -60,10 +60,7 @@ export const LIMITS = {
   schema_unique_items: 1_000,
   /** All headers of a request together. A signed request has less than 2 KiB of headers. */
   headers_bytes: 32 * KiB,
-  /**
-   * AuthZEN: evaluations in one request, each of which may search for an explanation; a type, id or
-   * action name; an `X-Request-ID`, which the response repeats.
-   */
+  /** AuthZEN: costly evaluations in one request, a name in one, a request id that is repeated. */
   evaluations: 20,
   evaluation_name_chars: 256,
   request_id_chars: 255,
@@ -72,6 +69,9 @@ export const LIMITS = {
    * or stream.
    */
   wait_s: 60,
+  /** A hook's wait for an approver: a program whose hook times out goes on, maybe after 30 s. */
+  hook_wait_s: 20,
+  hook_tool_chars: 128,
   /** An unanswered approval expires after this time, and the call is denied. */
   approval_ttl_s: 15 * 60,
   approval_ttl_max_s: 24 * 3600,

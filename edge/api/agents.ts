@@ -184,7 +184,7 @@ export const agentRoutes: Verbs<RouteNames> = {
   async listTools({ caller: { directory, principal } }) {
     const allowed = principal.kind === 'Agent' ? agentSpec(principal).tools : ['*']
     const tools = [...directory.tools.values()].filter(
-      ({ tool }) => allowed.includes('*') || allowed.includes(tool.name),
+      ({ tool }) => tool.executor.kind !== 'none' && (allowed.includes('*') || allowed.includes(tool.name)),
     )
     return ok({
       items: tools

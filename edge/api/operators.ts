@@ -4,7 +4,7 @@ import { failure } from '../../shared/failures.ts'
 import { splitId } from '../../shared/ids.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
-import type { Tool } from '../../shared/wire/tools.ts'
+import { runsProcess, type Tool } from '../../shared/wire/tools.ts'
 import { linkOf } from '../approvals/link-url.ts'
 import type { Env } from '../bindings.ts'
 import { channelObject, identityOf, logObject, runObject, tenantObject } from '../bindings.ts'
@@ -17,7 +17,7 @@ import { argumentTypes, typeText } from '../policy/argument-typing.ts'
 import { isRunOf } from '../run/run-id.ts'
 import { askMetrics, METRICS_TYPE, workerMetrics } from '../tenant/metrics.ts'
 import type { AgentRecord } from '../tenant/principal-store.ts'
-import { checkCredentials, checkWorkspace } from '../tools/planner.ts'
+import { checkProcess, checkUnexecuted } from '../tools/planner.ts'
 import { checkSchema, checkSpends } from '../tools/schema-rules.ts'
 import { faultInToolName } from '../tools/tool-names.ts'
 import type { Verbs } from './verb.ts'
@@ -126,10 +126,8 @@ export const operatorRoutes: Verbs<RouteNames> = {
     }
     const spends = checkSpends(body)
     if (!spends.ok) return spends
-    const credentials = checkCredentials(body)
-    if (!credentials.ok) return credentials
-    const workspace = checkWorkspace(body)
-    if (!workspace.ok) return workspace
+    const contract = runsProcess(body) ? checkProcess(body) : checkUnexecuted(body)
+    if (!contract.ok) return contract
     const put = await tenantOf(env, caller).putTool(params.name, body, caller.principal.name)
     return put.ok ? ok(withTypes(put.value)) : put
   },

@@ -5,6 +5,7 @@ import { AGENTS } from './agents.ts'
 import { AUTHZEN } from './authzen.ts'
 import { CHANNELS } from './channels.ts'
 import { CONSOLE } from './console.ts'
+import { HOOKS } from './hooks.ts'
 import { OPERATORS } from './operators.ts'
 import { POLICIES } from './policies.ts'
 import { PUBLIC } from './public.ts'
@@ -20,6 +21,7 @@ import { WORKERS } from './workers.ts'
 export const ROUTES = {
   ...AGENTS,
   ...AUTHZEN,
+  ...HOOKS,
   ...OPERATORS,
   ...CHANNELS,
   ...CONSOLE,

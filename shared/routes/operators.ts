@@ -15,7 +15,7 @@ import {
   OperatorSpec,
   WithKey,
 } from '../wire/principals.ts'
-import { ProcessToolSpec, RegisteredTool } from '../wire/tools.ts'
+import { RegisteredTool, RegisteredToolSpec } from '../wire/tools.ts'
 import { ProvenWorker, Worker } from '../wire/workers.ts'
 import { list, number, routes } from './route.ts'
 
@@ -188,7 +188,7 @@ export const OPERATORS = routes({
     action: 'tool.write',
     params: z.strictObject({ name: ToolName }),
     summary: 'Register a tool; every change is a new version',
-    body: ProcessToolSpec,
+    body: RegisteredToolSpec,
     status: 200,
     result: RegisteredTool,
     failures: ['invalid_schema', 'limit_reached', 'tool_breaks_policies', 'conflict'],

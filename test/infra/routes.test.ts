@@ -7,10 +7,10 @@ import { join } from 'node:path'
 import { BaseResolver, createConfig, lintDocument, makeDocumentFromString } from '@redocly/openapi-core'
 import { expect, test } from 'vitest'
 import { ROOT } from '../../infra/state.ts'
-import { FAILURES } from '../../shared/failures.ts'
+import { type Code, FAILURES } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { ROUTES } from '../../shared/routes/all.ts'
-import type { Route } from '../../shared/routes/route.ts'
+import { REFUSAL, type Route } from '../../shared/routes/route.ts'
 import { Fixtures, unwrap } from '../support/fixtures.ts'
 import { sharedStack } from '../support/stack/stack.ts'
 import { PeerWorker } from '../support/worker/peer-worker.ts'
@@ -68,7 +68,9 @@ async function ask(route: Route, sign: Sign): Promise<number> {
     signal: abort.signal,
   })
   abort.abort()
-  return answer.status
+  // A hook's refusal has status 200, and names its code in a header.
+  const refusal = answer.headers.get(REFUSAL) as Code | null // the edge sent it
+  return refusal === null ? answer.status : FAILURES[refusal].status
 }
 
 /** A caller counts as admitted if the route looked at the request, whatever it answered. */

@@ -38,6 +38,12 @@ export const BODIES: Partial<Record<RouteName, (ids: Ids, caller: string) => unk
   decide: ({ tool, agent }, caller) => ({ tool, args: {}, ...(caller === 'operator' ? { agent } : {}) }),
   evaluateAccess: ({ tool, agent }) => evaluation(tool, agent),
   evaluateAccesses: ({ tool, agent }) => ({ evaluations: [evaluation(tool, agent)] }),
+  adviseClaudeCode: ({ session }) => ({
+    hook_event_name: 'PreToolUse',
+    session_id: session,
+    tool_name: 'Bash',
+    tool_input: {},
+  }),
   answerApproval: () => ({ decision: 'deny' }),
   previewAnswer: () => ({ arguments: {} }),
   putTool: () => toolSpec(),
