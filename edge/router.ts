@@ -3,15 +3,19 @@
 
 import { Hono } from 'hono'
 import type { z } from 'zod'
-import { failure } from '../shared/failures.ts'
+import { type Failure, failure } from '../shared/failures.ts'
+import { LIMITS } from '../shared/limits.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { RouteName } from '../shared/routes/all.ts'
 import { ROUTES } from '../shared/routes/all.ts'
+import { ACCESS, REQUEST_ID } from '../shared/routes/authzen.ts'
 import type { Caller, Route } from '../shared/routes/route.ts'
 import { agentRoutes } from './api/agents.ts'
 import { linkRoutes } from './api/approval-links.ts'
+import { authzenRoutes } from './api/authzen.ts'
 import { channelRoutes } from './api/channels.ts'
+import { hookRoutes } from './api/claude-code-hook.ts'
 import { consoleRoutes } from './api/console.ts'
 import { consoleCallRoutes } from './api/console-calls.ts'
 import { consoleSkillRoutes } from './api/console-skills.ts'
@@ -31,6 +35,7 @@ import { workerRoutes } from './api/workers.ts'
 import type { Env } from './bindings.ts'
 import { requirePermission } from './decision/decide.ts'
 import { SUSPENDED } from './directory/directory.ts'
+import { hookRefusal } from './http/claude-code-hook.ts'
 import type { Identified } from './http/intake.ts'
 import {
   claimedWorker,
@@ -52,6 +57,7 @@ import { logError } from './platform/error-log.ts'
 
 const VERBS: Verbs<RouteName> = {
   ...agentRoutes,
+  ...authzenRoutes,
   ...operatorRoutes,
   ...channelRoutes,
   ...secretRoutes,
@@ -67,11 +73,19 @@ const VERBS: Verbs<RouteName> = {
   ...consoleRoutes,
   ...consoleCallRoutes,
   ...consoleSkillRoutes,
+  ...hookRoutes,
   ...linkRoutes,
   ...openRoutes,
 }
 
 export const app = new Hono<{ Bindings: Env }>()
+
+/** AuthZEN: every response, refusals included, repeats the request id of its request. */
+app.use(`${ACCESS}/*`, async (context, next) => {
+  await next()
+  const id = context.req.header(REQUEST_ID)
+  if (id !== undefined && id.length <= LIMITS.request_id_chars) context.header(REQUEST_ID, id)
+})
 
 for (const name of Object.keys(ROUTES) as RouteName[]) {
   // `Object.keys` of the table itself
@@ -81,13 +95,18 @@ for (const name of Object.keys(ROUTES) as RouteName[]) {
     const { raw } = context.req
     const incoming = await admit(route, raw, context.req.param(), context.env)
     const done = incoming.ok ? await verb({ env: context.env, request: raw, ...incoming.value }) : incoming
-    if (!done.ok) return route.media === 'text/html' ? refusal(raw, done.error) : problem(done.error)
+    if (!done.ok) return refusalOf(route, raw, done.error)
     if (done.value instanceof Response) return done.value
     return new Response(JSON.stringify(done.value), {
       status: route.status,
       headers: headersOf('application/json'),
     })
   })
+}
+
+function refusalOf({ media, refusals }: Route, request: Request, error: Failure): Response {
+  if (refusals === 'claude-code-hook') return hookRefusal(error)
+  return media === 'text/html' ? refusal(request, error) : problem(error)
 }
 
 /**
@@ -195,11 +214,8 @@ app.notFound((context) => unrouted(context.req.raw))
 app.onError((error, context) => {
   const instance = crypto.randomUUID()
   logError(instance, error)
-  return refusal(
-    context.req.raw,
-    failure('internal', `an internal error of the edge, logged as ${instance}`),
-    {
-      'x-instance': instance,
-    },
-  )
+  const internal = failure('internal', `an internal error of the edge, logged as ${instance}`)
+  return context.req.path === ROUTES.adviseClaudeCode.path
+    ? hookRefusal(internal)
+    : refusal(context.req.raw, internal, { 'x-instance': instance })
 })

@@ -60,11 +60,18 @@ export const LIMITS = {
   schema_unique_items: 1_000,
   /** All headers of a request together. A signed request has less than 2 KiB of headers. */
   headers_bytes: 32 * KiB,
+  /** AuthZEN: costly evaluations in one request, a name in one, a request id that is repeated. */
+  evaluations: 20,
+  evaluation_name_chars: 256,
+  request_id_chars: 255,
   /**
    * `Prefer: wait=N`. Intermediaries cut connections after a minute; clients that wait longer poll
    * or stream.
    */
   wait_s: 60,
+  /** A hook's wait for an approver: a program whose hook times out goes on, maybe after 30 s. */
+  hook_wait_s: 20,
+  hook_tool_chars: 128,
   /** An unanswered approval expires after this time, and the call is denied. */
   approval_ttl_s: 15 * 60,
   approval_ttl_max_s: 24 * 3600,
@@ -350,6 +357,14 @@ export const LIMITS = {
   slack_ack_ms: 2_000,
   /** The reason that an outbox client gives for an undelivered message. Operators read it. */
   delivery_why_chars: 200,
+  /**
+   * Events of one agent that its webhook's outbox holds: the oldest settled ones make room, and if
+   * all still wait, later events are not sent. Concurrent attempts for all agents of a tenant.
+   */
+  agent_events: 2_000,
+  agent_deliveries_at_once: 32,
+  /** How long an agent's webhook is signed with the former secret too after a rotation. */
+  webhook_overlap_ms: 24 * 3_600_000,
   /** How long records of sent messages are kept after their approval has ended. */
   delivery_days: 7,
   /**

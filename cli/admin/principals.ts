@@ -21,10 +21,15 @@ const done = (what: string): Result<CommandOutput, never> =>
 /** A principal after a change, and its key if one was made: the only time that it is shown. */
 function principalText(kind: string, name: string, key: string | undefined, paint: Paint): string {
   const made = `${kind} ${paint.bold(inline(name))}\n`
-  return key === undefined
-    ? `${made}  its key is unchanged\n`
-    : `${made}${columns([['key', key]], '  ')}  ${paint.warn('keep this key now: it is shown only once and is not stored')}\n`
+  return key === undefined ? `${made}  its key is unchanged\n` : `${made}${secretText('key', key, paint)}`
 }
+
+/** The only time that it is shown. */
+const secretText = (name: string, value: string, paint: Paint): string =>
+  `${columns([[name, value]], '  ')}  ${paint.warn(`keep this ${name} now: it is shown only once and is not stored`)}\n`
+
+const webhookText = (secret: string | undefined, paint: Paint): string =>
+  secret === undefined ? '' : secretText('webhook secret', secret, paint)
 
 const listAgents = command({
   words: ['agents', 'list'],
@@ -63,6 +68,10 @@ const putAgent = command({
     groups: { value: 'NAME,…', what: 'the groups that it is in' },
     owners: { value: 'NAME,…', what: 'the operators responsible for it (default for a new agent: you)' },
     pool: { value: 'NAME', what: 'the pool of workers that runs its calls' },
+    webhook: {
+      value: 'URL',
+      what: 'where the edge posts when one of its calls is answered or ends; prints the secret of a new URL, once',
+    },
   },
   does: 'Create or change an agent; prints the key of a new one, once',
   key: 'operator',
@@ -76,7 +85,8 @@ const putAgent = command({
       groups: names(flags.groups),
       owners: names(flags.owners),
     }
-    const said = { ...lists, pool: flags.pool }
+    const webhook = flags.webhook === undefined ? undefined : { url: flags.webhook }
+    const said = { ...lists, pool: flags.pool, webhook }
     const given = Object.fromEntries(Object.entries(said).filter(([, value]) => value !== undefined))
     if (!('tools' in read.value) && given['tools'] === undefined)
       return err(
@@ -87,9 +97,47 @@ const putAgent = command({
     const spec = parseInput(AgentSpec, { ...read.value, ...given }, 'the agent')
     if (!spec.ok) return spec
     const put = await api('putAgent', { params: { name }, body: spec.value })
+    if (!put.ok) return put
+    const { name: saved, key, webhook_secret } = put.value
+    const text = `${principalText('agent', saved, key, paint)}${webhookText(webhook_secret, paint)}`
+    return ok({ ok: true, json: put.value, text })
+  },
+})
+
+const rotateWebhook = command({
+  words: ['agents', 'rotate-webhook'],
+  args: NAME,
+  flags: {},
+  does: 'Give an agent’s webhook a new secret; the old one signs beside it for a day',
+  key: 'operator',
+  async run({ args, api, paint }) {
+    const put = await api('rotateAgentWebhook', { params: { name: args.NAME } })
     return put.ok
-      ? ok({ ok: true, json: put.value, text: principalText('agent', put.value.name, put.value.key, paint) })
+      ? ok({ ok: true, json: put.value, text: webhookText(put.value.webhook_secret, paint) })
       : put
+  },
+})
+
+const listDeliveries = command({
+  words: ['agents', 'deliveries'],
+  args: NAME,
+  flags: {},
+  does: 'List the latest events that an agent’s webhook got or waits for',
+  key: 'operator',
+  async run({ args, api, paint }) {
+    const list = await api('listAgentDeliveries', { params: { name: args.NAME } })
+    if (!list.ok) return list
+    const rows = list.value.items.map(({ id, type, call, state, tries, changed_at_ms, why }) => [
+      id,
+      type,
+      call,
+      state,
+      String(tries),
+      time(changed_at_ms),
+      why ?? '',
+    ])
+    const head = ['event', 'type', 'call', 'state', 'attempts', 'changed', 'why']
+    return ok({ ok: true, json: list.value.items, text: listing(paint, head, rows, 'no events') })
   },
 })
 
@@ -284,6 +332,8 @@ export const PRINCIPALS: readonly Command[] = [
   listAgents,
   putAgent,
   rotate('agent', 'rotateAgentKey'),
+  rotateWebhook,
+  listDeliveries,
   revokeAgent,
   listOperators,
   putOperator,

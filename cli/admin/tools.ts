@@ -4,7 +4,7 @@ import { basename } from 'node:path'
 import { PATTERNS } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { err, ok } from '../../shared/result.ts'
-import { ProcessToolSpec } from '../../shared/wire/tools.ts'
+import { RegisteredToolSpec } from '../../shared/wire/tools.ts'
 import type { Command } from '../shell/command.ts'
 import { command, usage } from '../shell/command.ts'
 import { parseInput, readJsonObject } from '../shell/json-input.ts'
@@ -71,7 +71,7 @@ const putTool = command({
           `\`${name}\` is not a valid tool name; a name starts with a lower-case letter and has at most ${LIMITS.tool_name_chars} lower-case letters, digits, \`_\` or \`-\``,
         ),
       )
-    const spec = parseInput(ProcessToolSpec, rest, `\`${file}\``)
+    const spec = parseInput(RegisteredToolSpec, rest, `\`${file}\``)
     if (!spec.ok) return spec
     const put = await api('putTool', { params: { name }, body: spec.value })
     if (!put.ok) return put

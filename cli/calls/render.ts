@@ -11,11 +11,13 @@ import { columns, enforcementLabel, fileCount, inline, quoted, time } from '../s
 /** The states of a call that has not ended. */
 const OPEN: ReadonlySet<string> = new Set(['proposed', 'awaiting_approval', 'granted', 'running'])
 
+const isGood = (state: string): boolean => state === 'succeeded' || state === 'released'
+
 /** Whether `call` and `calls show` exit with 0: the call succeeded, or has not ended yet. */
-export const exitsWithZero = ({ state }: Call): boolean => state === 'succeeded' || OPEN.has(state)
+export const exitsWithZero = ({ state }: Call): boolean => isGood(state) || OPEN.has(state)
 
 const brushFor = (state: string, paint: Paint) =>
-  state === 'succeeded' ? paint.good : OPEN.has(state) ? paint.warn : paint.bad
+  isGood(state) ? paint.good : OPEN.has(state) ? paint.warn : paint.bad
 
 const decisionText = ({ effect, policies, reason }: Decision): string =>
   `${effect}${policies.length === 0 ? '' : ` by ${policies.join(', ')}`}${reason === '' ? '' : `: ${reason}`}`

@@ -1,29 +1,24 @@
 // Verbs of agents: runs, calls, files, tools and dry-run decisions. Operators read runs through the
 // same verbs.
 
-import { digestOf } from '../../shared/bytes/json.ts'
 import type { CallOrigin } from '../../shared/evidence/origin.ts'
 import { failure } from '../../shared/failures.ts'
 import { splitId } from '../../shared/ids.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Call } from '../../shared/wire/calls.ts'
-import type { RunSpec } from '../../shared/wire/runs.ts'
 import type { Env } from '../bindings.ts'
-import { agentQuestions, identityOf, runObject, sessionObject } from '../bindings.ts'
+import { identityOf, runObject } from '../bindings.ts'
 import type { Canceller } from '../call/lifecycle.ts'
-import { budgetOf, type RunRecord } from '../call/run.ts'
-import type { Used } from '../call/usage.ts'
-import { NOTHING } from '../call/usage.ts'
-import { authorize, decide, isListed } from '../decision/decide.ts'
-import { unknownTool } from '../decision/proposal.ts'
-import type { AgentPrincipal, LoadedDirectory } from '../directory/directory.ts'
+import { authorize, isListed } from '../decision/decide.ts'
+import type { AgentPrincipal } from '../directory/directory.ts'
 import type { Identified } from '../http/intake.ts'
 import { idempotencyKey, identifyByKey, namedAgent, waitMs } from '../http/intake.ts'
 import { fileResponse, headersOf } from '../http/response-headers.ts'
-import { isRunOf, newRunId, runIdFor } from '../run/run-id.ts'
-import { readsAgent, readsSession } from '../run/usage-ledger.ts'
+import { newRunRecord } from '../run/new-run.ts'
+import { isRunOf } from '../run/run-id.ts'
 import { pieceAsJson, streamCall } from './call-event-stream.ts'
+import { dryRun } from './dry-run.ts'
 import type { Incoming, Verbs } from './verb.ts'
 
 type RouteNames =
@@ -50,7 +45,7 @@ export const agentRoutes: Verbs<RouteNames> = {
   async createRun({ env, request, caller, body }) {
     const key = idempotencyKey(request)
     if (!key.ok) return key
-    const record = runRecord(env, agentOf(caller), body, key.value === null ? null : `run ${key.value}`)
+    const record = newRunRecord(env, agentOf(caller), body, key.value === null ? null : `run ${key.value}`)
     return runObject(env, record.tenant, record.id).create(record)
   },
 
@@ -91,7 +86,7 @@ export const agentRoutes: Verbs<RouteNames> = {
     const { tool, args, run = {} } = body
     const key = idempotencyKey(request)
     if (!key.ok) return key
-    const record = runRecord(env, agentOf(caller), run, key.value === null ? null : `call ${key.value}`)
+    const record = newRunRecord(env, agentOf(caller), run, key.value === null ? null : `call ${key.value}`)
     const object = runObject(env, record.tenant, record.id)
     return callResponse(
       await object.propose({
@@ -189,7 +184,7 @@ export const agentRoutes: Verbs<RouteNames> = {
   async listTools({ caller: { directory, principal } }) {
     const allowed = principal.kind === 'Agent' ? agentSpec(principal).tools : ['*']
     const tools = [...directory.tools.values()].filter(
-      ({ tool }) => allowed.includes('*') || allowed.includes(tool.name),
+      ({ tool }) => tool.executor.kind !== 'none' && (allowed.includes('*') || allowed.includes(tool.name)),
     )
     return ok({
       items: tools
@@ -214,61 +209,15 @@ export const agentRoutes: Verbs<RouteNames> = {
     })
   },
 
-  async decide({ env, caller, body: { agent: agentName, tool: name, args, files = [], run = {} } }) {
-    const named = namedAgent(caller, agentName)
-    if (!named.ok) return named
-    const agent = named.value
-    const tool = caller.directory.tools.get(name)
-    const maySeeTool = caller.principal.kind === 'Operator' || isListed(agent, name)
-    if (tool === undefined) return err(unknownTool(name))
-    const fitting = tool.check(args)
-    if (!fitting.ok) return maySeeTool ? fitting : err(unknownTool(name))
-    const record = runRecord(env, agent, run, null)
-    const used = await usedBefore(env, caller.directory, record, name)
-    if (!used.ok) return used
-    const audience = caller.principal.kind === 'Operator' ? 'operator' : 'agent'
-    const decided = decide(
-      caller.directory,
-      {
-        agent,
-        tool,
-        args,
-        files,
-        answers: [],
-        run: record,
-        folderMetSecret: false,
-        used: used.value,
-        now: Date.now(),
-      },
-      audience,
-    )
-    if (!decided.ok) return maySeeTool ? decided : err(unknownTool(name))
-    return ok({ ...decided.value, digest: null })
+  async decide({ env, caller, body: { agent: name, tool, args, files = [], run = {} } }) {
+    const agent = namedAgent(caller, name)
+    return agent.ok ? dryRun(env, caller, { agent: agent.value, tool, args, files, run }) : agent
   },
 }
 
 /** The proposal's own statements about its origin. The edge adds nothing here. */
 const originOf = ({ reason }: Pick<Incoming<'proposeCall'>['body'], 'reason'>): CallOrigin =>
   reason === undefined ? {} : { reason }
-
-/** A new run has used nothing, but its session and its agent may have. */
-async function usedBefore(
-  env: Env,
-  directory: LoadedDirectory,
-  run: RunRecord,
-  tool: string,
-): Promise<Result<Used>> {
-  try {
-    const session = readsSession(directory) ? await sessionObject(env, run).look(tool) : null
-    return ok({
-      run: NOTHING,
-      session,
-      agent: readsAgent(directory) ? await agentQuestions(env, run).asked() : null,
-    })
-  } catch {
-    return err(failure('unavailable', 'the usage of this session or agent could not be read; try again'))
-  }
-}
 
 /** Answers 202 until the call has ended: it waits for a human, a worker or its process. */
 function callResponse(result: Result<Call>): Result<Call | Response> {
@@ -317,25 +266,6 @@ function findCall(env: Env, caller: Identified, params: Incoming<'readCall'>['pa
   const object = findRun(env, caller, run)
   if (!object.ok || run !== params.run) return err(failure('not_found', 'no such call'))
   return ok({ run: object.value, n })
-}
-
-function runRecord(env: Env, agent: AgentPrincipal, spec: RunSpec, key: string | null): RunRecord {
-  const { idKey } = identityOf(env)
-  const now = Date.now()
-  const id =
-    key === null ? newRunId(agent.tenant, idKey, now) : runIdFor(agent.tenant, agent.name, key, idKey)
-  return {
-    id,
-    tenant: agent.tenant,
-    agent: agent.name,
-    agentSince: agent.since,
-    session: spec.session ?? id,
-    channel: spec.channel ?? null,
-    device: spec.device ?? null,
-    budget: budgetOf(agent.spec, spec),
-    fingerprint: digestOf(spec),
-    createdAt: now,
-  }
 }
 
 type Entries = ReadonlyArray<{ seq: number; kind: string }>

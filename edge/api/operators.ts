@@ -4,18 +4,20 @@ import { failure } from '../../shared/failures.ts'
 import { splitId } from '../../shared/ids.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
-import type { Tool } from '../../shared/wire/tools.ts'
+import { runsProcess, type Tool } from '../../shared/wire/tools.ts'
 import { linkOf } from '../approvals/link-url.ts'
 import type { Env } from '../bindings.ts'
-import { identityOf, logObject, runObject, tenantObject } from '../bindings.ts'
+import { channelObject, identityOf, logObject, runObject, tenantObject } from '../bindings.ts'
 import { authorize } from '../decision/decide.ts'
+import { webhookSecret } from '../directory/agent-webhook.ts'
 import type { Identified } from '../http/intake.ts'
 import { waitMs } from '../http/intake.ts'
 import { headersOf } from '../http/response-headers.ts'
 import { argumentTypes, typeText } from '../policy/argument-typing.ts'
 import { isRunOf } from '../run/run-id.ts'
 import { askMetrics, METRICS_TYPE, workerMetrics } from '../tenant/metrics.ts'
-import { checkCredentials, checkWorkspace } from '../tools/planner.ts'
+import type { AgentRecord } from '../tenant/principal-store.ts'
+import { checkProcess, checkUnexecuted } from '../tools/planner.ts'
 import { checkSchema, checkSpends } from '../tools/schema-rules.ts'
 import { faultInToolName } from '../tools/tool-names.ts'
 import type { Verbs } from './verb.ts'
@@ -37,6 +39,8 @@ type RouteNames =
   | 'putAgent'
   | 'listAgents'
   | 'rotateAgentKey'
+  | 'rotateAgentWebhook'
+  | 'listAgentDeliveries'
   | 'rotateOperatorKey'
   | 'deleteAgent'
   | 'putOperator'
@@ -122,10 +126,8 @@ export const operatorRoutes: Verbs<RouteNames> = {
     }
     const spends = checkSpends(body)
     if (!spends.ok) return spends
-    const credentials = checkCredentials(body)
-    if (!credentials.ok) return credentials
-    const workspace = checkWorkspace(body)
-    if (!workspace.ok) return workspace
+    const contract = runsProcess(body) ? checkProcess(body) : checkUnexecuted(body)
+    if (!contract.ok) return contract
     const put = await tenantOf(env, caller).putTool(params.name, body, caller.principal.name)
     return put.ok ? ok(withTypes(put.value)) : put
   },
@@ -141,7 +143,17 @@ export const operatorRoutes: Verbs<RouteNames> = {
 
   async putAgent({ env, caller, params, body }) {
     const saved = await tenantOf(env, caller).putAgent(params.name, body, caller.principal.name)
-    return saved.ok ? ok({ ...saved.value.spec, ...keyFieldsOf(saved.value) }) : saved
+    return saved.ok ? ok(withSecrets(env, caller, saved.value)) : saved
+  },
+  async rotateAgentWebhook({ env, caller, params }) {
+    const saved = await tenantOf(env, caller).rotateAgentWebhook(params.name)
+    return saved.ok ? ok(withSecrets(env, caller, saved.value)) : saved
+  },
+  async listAgentDeliveries({ env, caller, params, query }) {
+    if (!caller.directory.agents.has(params.name))
+      return err(failure('not_found', `no agent \`${params.name}\``))
+    const channels = channelObject(env, caller.directory.tenant)
+    return ok({ items: await channels.agentDeliveries(params.name, query.state) })
   },
   async listAgents({ env, caller }) {
     return ok({
@@ -197,6 +209,19 @@ export const operatorRoutes: Verbs<RouteNames> = {
 }
 
 const tenantOf = (env: Env, { directory }: Identified) => tenantObject(env, directory.tenant)
+/** The response to a request that made a secret is the only one that has it. */
+function withSecrets(env: Env, { directory }: Identified, saved: AgentRecord) {
+  const { spec, name: agent, created_at_ms: since, webhookMadeAt } = saved
+  const agentOrigin = { tenant: directory.tenant, agent, since }
+  return {
+    ...spec,
+    ...keyFieldsOf(saved),
+    ...(webhookMadeAt === undefined
+      ? {}
+      : { webhook_secret: webhookSecret(identityOf(env), agentOrigin, webhookMadeAt) }),
+  }
+}
+
 const keyFieldsOf = ({
   name,
   created_at_ms,

@@ -65,7 +65,7 @@ export function askRecord({
       risk_ground: ground,
       command:
         plan === null || plan.tier === 'A' ? '' : readableJson(redaction.ofArgv(plan.executor.argv, args)),
-      plan: shown === null ? 'nothing runs' : planInWords(shown),
+      plan: shown !== null ? planInWords(shown) : tool.executor.kind === 'none' ? UNSEEN : 'nothing runs',
       arguments: readableJson(redaction.of(args)),
       ...(files === undefined ? {} : { files }),
       on_yes: onYes(needs),
@@ -77,6 +77,8 @@ export function askRecord({
   }
 }
 
+const UNSEEN =
+  'not in Countersign: the agent’s own program runs it, without our sandbox, and nothing proves what it then does'
 const OUTCOME = 'exactly this call runs once; any change needs a new approval'
 
 /** Holds for every reader: not every approver who is asked has to be one whom policy requires. */

@@ -31,12 +31,14 @@ export const endedStatus = (
 
 /** Texts for the two ends by deadline. A skill runs at the edge, so its texts name no worker. */
 const endTexts = ({ plan }: Proposal): { readonly unclaimed: string; readonly lost: string } =>
-  plan?.tier === 'A'
-    ? {
-        unclaimed: 'no slot for skills became free in time',
-        lost: 'the edge lost the call while it ran, so nobody saw its end',
-      }
-    : { unclaimed: 'no worker claimed it in time', lost: 'the worker stopped reporting' }
+  plan === null
+    ? { unclaimed: 'the agent’s program did not ask for the answer in time', lost: '' }
+    : plan.tier === 'A'
+      ? {
+          unclaimed: 'no slot for skills became free in time',
+          lost: 'the edge lost the call while it ran, so nobody saw its end',
+        }
+      : { unclaimed: 'no worker claimed it in time', lost: 'the worker stopped reporting' }
 
 export function expire(
   status: Status,

@@ -5,6 +5,7 @@
 //            ─▶ awaiting_approval ─▶ granted | rejected | expired | cancelled
 //            ─▶ granted ─▶ running ─▶ succeeded | failed | timed_out | cancelled | indeterminate
 //                       ─▶ lapsed | cancelled
+//                       ─▶ released, if the agent's own program executes it
 
 import type { Envelope } from '../../shared/evidence/dsse.ts'
 import type { ShadowDecision } from '../../shared/evidence/journal.ts'
@@ -115,6 +116,7 @@ export type EndState =
   | 'expired'
   | 'cancelled'
   | 'lapsed'
+  | 'released'
   | 'succeeded'
   | 'failed'
   | 'timed_out'
@@ -158,6 +160,11 @@ export type Event =
       decision: Decision
       onRecord: Decision
     }
+  /**
+   * The agent's own program, which executes the call, asked for the answer. Decisions as for
+   * `claimed`.
+   */
+  | { kind: 'released'; decision: Decision; onRecord: Decision }
   | {
       kind: 'settled'
       worker: string
@@ -224,6 +231,8 @@ export function step(record: CallRecord | Proposal, event: Event, now: number): 
       return edit(record, event, now)
     case 'claimed':
       return claim(status, event, now)
+    case 'released':
+      return release(record, event, now)
     case 'settled':
       return settle(status, event, now)
     case 'cancel':
@@ -412,19 +421,7 @@ function claim(status: Status, event: Extract<Event, { kind: 'claimed' }>, now: 
   if (status.state === 'running') return refuse('already_claimed', 'another claim was first')
   if (status.state !== 'granted') return refuse('not_claimable', `the call is ${status.state}`)
   if (now >= status.until) return refuse('not_claimable', 'the call waited too long')
-  if (event.decision.effect !== 'allow') {
-    // L1: the current policy decides, with the answers given so far. If it asks for another
-    // approval, nothing runs.
-    const next = endedStatus('cancelled', { decision: event.decision, approval: status.approval }, now, {
-      error: 'denied',
-      detail: event.decision.reason,
-    })
-    return ok({
-      status: next,
-      effects: ['attest'],
-      journal: { kind: 'withdrawn', body: { policies: event.decision.policies } },
-    })
-  }
+  if (event.decision.effect !== 'allow') return ok(withdraw(status, event.decision, now))
   const { worker, process = null, deadline, grant } = event
   const { policy_set, snapshot } = event.decision
   const fence = status.fence + 1
@@ -444,6 +441,38 @@ function claim(status: Status, event: Extract<Event, { kind: 'claimed' }>, now: 
     },
     effects: ['notify'],
     journal: { kind: 'claimed', body: { worker, fence, deadline_ms: deadline, policy_set, snapshot } },
+  })
+}
+
+/**
+ * L1: the current policy decides, with the answers given so far. If it asks for another approval,
+ * nothing runs.
+ */
+function withdraw({ approval }: LiveCall, decision: Decision, now: number): Step {
+  const why = { error: 'denied', detail: decision.reason }
+  const status = endedStatus('cancelled', { decision, approval }, now, why)
+  return {
+    status,
+    effects: ['attest'],
+    journal: { kind: 'withdrawn', body: { policies: decision.policies } },
+  }
+}
+
+/** Once: the program that asks again for the same call asks a new question (L2). */
+function release(
+  { status, proposal }: CallRecord,
+  { decision, onRecord }: Extract<Event, { kind: 'released' }>,
+  now: number,
+): Result<Step> {
+  if (status.state !== 'granted' || proposal.plan !== null)
+    return refuse('not_claimable', `the call is ${status.state}`)
+  if (status.until <= now) return refuse('not_claimable', 'the agent’s program asked too late')
+  if (decision.effect !== 'allow') return ok(withdraw(status, decision, now))
+  const { policy_set, snapshot } = decision
+  return ok({
+    status: endedStatus('released', { decision: onRecord, approval: status.approval }, now, {}),
+    effects: ['attest'],
+    journal: { kind: 'released', body: { policy_set, snapshot } },
   })
 }
 

@@ -17,13 +17,16 @@ import type {
   Delivery,
   DeliveryState,
 } from '../../shared/wire/channels.ts'
+import type { AgentDelivery } from '../../shared/wire/principals.ts'
 import type { Env } from '../bindings.ts'
 import { identityOf, outboundNetwork } from '../bindings.ts'
 import { authorize } from '../decision/decide.ts'
+import { type AgentEvent, isSubscribed } from '../directory/agent-webhook.ts'
 import type { LoadedDirectory } from '../directory/directory.ts'
 import { directoryOf } from '../directory/directory.ts'
 import { eraseObject } from '../platform/database.ts'
 import { escapeConfusables } from '../platform/visible-text.ts'
+import { agentChannel, agentDeliveryOf } from './agent-events.ts'
 import { withDelegates } from './delegation.ts'
 import { applyResult, beginAttempt, returnUndelivered } from './delivery-state.ts'
 import { mediumOf } from './media.ts'
@@ -112,7 +115,7 @@ export class ChannelObject extends DurableObject<Env> {
     return ok(
       this.#store
         .inState(name, state === undefined ? ['due', 'sent', 'failed', 'dropped'] : [state], last)
-        .map(deliveryOf),
+        .flatMap(deliveryOf),
     )
   }
 
@@ -264,20 +267,20 @@ export class ChannelObject extends DurableObject<Env> {
   }
 
   /**
-   * `newDigest`: set when the call was changed, so that the second question is a message of its
-   * own.
+   * `more`: set when the call was changed, so that the second question is a message of its own, and
+   * for events, where agents may have the same name one after the other.
    */
   #add(
     about: string,
     channel: string,
     to: Addressee,
-    kind: Delivery['kind'],
+    kind: DeliveryRow['kind'],
     nextAt: number,
     now: number,
-    ...newDigest: readonly string[]
+    ...more: readonly string[]
   ): void {
     const { recipient, insteadOf } = to
-    const id = `msg_${digestOf([about, channel, recipient, kind, ...newDigest]).slice(0, 32)}`
+    const id = `msg_${digestOf([about, channel, recipient, kind, ...more]).slice(0, 32)}`
     const course = { state: 'due' as const, tries: 0, nextAt, why: null }
     this.#store.addDelivery({
       id,
@@ -289,6 +292,42 @@ export class ChannelObject extends DurableObject<Env> {
       ...course,
       changedAt: now,
       ref: null,
+    })
+  }
+
+  // ── Agents' webhooks ──
+
+  /** Takes events of an agent's calls. The same event again adds nothing. */
+  async agentEvents(
+    tenant: string,
+    agent: string,
+    since: number,
+    events: readonly AgentEvent[],
+  ): Promise<void> {
+    const directory = await directoryOf(this.env, tenant)
+    const channel = agentChannel(agent)
+    const wanted = events.filter(
+      (event) =>
+        isSubscribed(directory, { agent, since }, event.type) &&
+        this.#store.agentEvent(event.id) === undefined,
+    )
+    if (wanted.length === 0) return
+    const now = Date.now()
+    this.#store.inTransaction(() => {
+      for (const event of wanted.slice(0, this.#store.roomForEvents(channel, wanted.length))) {
+        this.#store.addAgentEvent({ id: event.id, tenant, agent, since, event, at: now })
+        this.#add(event.id, channel, UNNAMED, 'event', now, now, String(since))
+      }
+    })
+    this.#outbox.pump()
+  }
+
+  /** The latest deliveries to an agent's webhook. */
+  async agentDeliveries(agent: string, state?: DeliveryState): Promise<AgentDelivery[]> {
+    const states = state === undefined ? (['due', 'sent', 'failed', 'dropped'] as const) : [state]
+    return this.#store.inState(agentChannel(agent), states).flatMap((row) => {
+      const found = this.#store.agentEvent(row.about)
+      return found === undefined ? [] : [agentDeliveryOf(row, found.event)]
     })
   }
 
@@ -367,16 +406,21 @@ const deliveryOf = ({
   nextAt,
   changedAt,
   why,
-}: DeliveryRow): Delivery => ({
-  id,
-  approval: kind === 'notice' ? null : about,
-  notice: kind === 'notice' ? about : null,
-  kind,
-  recipient,
-  instead_of: insteadOf,
-  state,
-  tries,
-  next_at_ms: nextAt,
-  changed_at_ms: changedAt,
-  why,
-})
+}: DeliveryRow): Delivery[] =>
+  kind === 'event'
+    ? []
+    : [
+        {
+          id,
+          approval: kind === 'notice' ? null : about,
+          notice: kind === 'notice' ? about : null,
+          kind,
+          recipient,
+          instead_of: insteadOf,
+          state,
+          tries,
+          next_at_ms: nextAt,
+          changed_at_ms: changedAt,
+          why,
+        },
+      ] // no named channel has events

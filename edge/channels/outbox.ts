@@ -1,4 +1,4 @@
-// The outbox of a tenant's messages to people. It starts due deliveries while their channel has
+// The outbox of a tenant's messages to people and of events for agents' webhooks. It starts due deliveries while their channel has
 // free slots, counts each attempt before making it, and always has an alarm set for what is due. It
 // reads the content of a message from the store at each attempt.
 
@@ -9,14 +9,17 @@ import { sealFor } from '../approvals/link.ts'
 import { linkOf } from '../approvals/link-url.ts'
 import type { Env } from '../bindings.ts'
 import { identityOf } from '../bindings.ts'
+import { webhookTarget } from '../directory/agent-webhook.ts'
 import type { LoadedDirectory } from '../directory/directory.ts'
 import { directoryOf } from '../directory/directory.ts'
 import { logError } from '../platform/error-log.ts'
+import { bodyOf } from './agent-events.ts'
 import { applyResult, awaitCollection, beginAttempt, drop } from './delivery-state.ts'
 import { mediumOf } from './media.ts'
 import type { DeliveryResult, Medium, Message, NoticeMessage, Post } from './medium.ts'
 import { reasonToDrop, reasonToDropNotice } from './recipients.ts'
 import type { ApprovalRow, ChannelStore, DeliveryRow, NoticeRow } from './store.ts'
+import { postSigned } from './webhook.ts'
 
 export const APPROVAL_ENDED = 'the approval has ended'
 /** When to retry deliveries for which there was no free slot. */
@@ -72,7 +75,7 @@ export class ChannelOutbox {
    */
   pump(): void {
     const now = Date.now()
-    for (const { name } of this.#store.channels()) {
+    for (const name of this.#senders()) {
       // Of the due ones, some are in progress and some wait for a delivery of the same question.
       for (const row of this.#store.due(name, now, 3 * LIMITS.deliveries_at_once)) {
         if (!this.#hasRoom(row, now)) break
@@ -82,20 +85,33 @@ export class ChannelOutbox {
     this.#arm(now)
   }
 
-  /** Notices get at most half of the slots, because questions are urgent. */
+  #senders(): string[] {
+    return [...this.#store.channels().map(({ name }) => name), ...this.#store.agentChannels()]
+  }
+
+  /**
+   * Notices get at most half of the slots, because questions are urgent. All agents together have
+   * few slots, because there may be many agents.
+   */
   #hasRoom({ channel, kind }: DeliveryRow, now: number): boolean {
     const until = this.#pausedUntil.get(channel) ?? Number.NEGATIVE_INFINITY
     const inProgress = [...this.#busy.values()].filter((other) => other.channel === channel)
     const notices = inProgress.filter((other) => other.kind === 'notice').length
     const slots = now < until + GENTLE_MS ? 1 : LIMITS.deliveries_at_once
-    return now >= until && inProgress.length < slots && (kind !== 'notice' || notices < slots / 2)
+    const events = [...this.#busy.values()].filter((other) => other.kind === 'event').length
+    return (
+      now >= until &&
+      inProgress.length < slots &&
+      (kind !== 'notice' || notices < slots / 2) &&
+      (kind !== 'event' || events < LIMITS.agent_deliveries_at_once)
+    )
   }
 
   /**
    * The next time with something to do; `null`: none. Deliveries of removed channels don't count.
    */
   #next(): number | null {
-    const times = this.#store.channels().flatMap(({ name }) => {
+    const times = this.#senders().flatMap((name) => {
       const due = this.#store.nextDue(name)
       return due === null ? [] : [Math.max(due, this.#pausedUntil.get(name) ?? due)]
     })
@@ -119,7 +135,8 @@ export class ChannelOutbox {
     const question = questionOf(row)
     this.#busy.set(question, row)
     try {
-      const sent = await this.#send(id).catch((error: unknown): DeliveryResult => {
+      const sending = row.kind === 'event' ? this.#sendEvent(id) : this.#send(id)
+      const sent = await sending.catch((error: unknown): DeliveryResult => {
         logError(crypto.randomUUID(), error)
         return err({ again: true, why: 'an internal error; see the edge’s log' })
       })
@@ -168,6 +185,24 @@ export class ChannelOutbox {
     return 'notice' in subject
       ? medium.notify(noticeMessageOf(row, subject), this.#post)
       : this.#tell(row, subject, directory, medium)
+  }
+
+  /** Like `#send`, to the webhook that the agent has now. */
+  async #sendEvent(id: string): Promise<DeliveryResult | null> {
+    const event = this.#store.agentEvent(this.#store.delivery(id)?.about ?? '')
+    const directory = event === undefined ? undefined : await directoryOf(this.#env, event.tenant)
+    const row = this.#store.delivery(id)
+    if (row?.state !== 'due' || event === undefined || directory === undefined) return null
+    const now = Date.now()
+    const target = webhookTarget(identityOf(this.#env), directory, event, now)
+    if (target === undefined) {
+      this.drop(row, 'the agent has no webhook any more')
+      return null
+    }
+    // On disk before the first byte leaves, as in `#send`.
+    this.#store.saveProgress(row, beginAttempt(row, now), now)
+    this.#arm(now)
+    return postSigned(target, row.id, bodyOf(event, identityOf(this.#env).publicUrl), this.#post)
   }
 
   /** Sends a question, a changed question or an outcome. */

@@ -1,19 +1,37 @@
 // The database of a ChannelObject: queries and writes.
 
-import { and, asc, count, desc, eq, gt, inArray, isNotNull, isNull, lt, lte, min, ne, or } from 'drizzle-orm'
+import {
+  and,
+  asc,
+  count,
+  desc,
+  eq,
+  gt,
+  inArray,
+  isNotNull,
+  isNull,
+  like,
+  lt,
+  lte,
+  min,
+  ne,
+  or,
+} from 'drizzle-orm'
 import migrations from '../../migrations/channel/migrations.js'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
 import type { ChannelSpec, Delegation, DeliveryState } from '../../shared/wire/channels.ts'
 import { openDatabase } from '../platform/database.ts'
+import { AGENT_CHANNEL } from './agent-events.ts'
 import type { DeliveryProgress } from './delivery-state.ts'
 import type { Notice } from './medium.ts'
-import { approvals, channels, delegations, deliveries, notices } from './tables.ts'
+import { agentEvents, approvals, channels, delegations, deliveries, notices } from './tables.ts'
 
 export type ChannelRow = typeof channels.$inferSelect
 export type DeliveryRow = typeof deliveries.$inferSelect
 export type ApprovalRow = typeof approvals.$inferSelect
 export type NoticeRow = typeof notices.$inferSelect
+export type AgentEventRow = typeof agentEvents.$inferSelect
 
 export class ChannelStore {
   readonly #db
@@ -110,22 +128,67 @@ export class ChannelStore {
     return this.#db.select({ n: count() }).from(notices).where(eq(notices.call, call)).get()?.n ?? 0
   }
 
+  // ── Events for agents' webhooks ──
+
+  agentEvent(id: string): AgentEventRow | undefined {
+    return this.#db.select().from(agentEvents).where(eq(agentEvents.id, id)).get()
+  }
+
+  addAgentEvent(row: AgentEventRow): void {
+    this.#db.insert(agentEvents).values(row).onConflictDoNothing().run()
+  }
+
+  /** How many more events the outbox of an agent can hold. Forgets settled ones to make room. */
+  roomForEvents(channel: string, wanted: number): number {
+    const held =
+      this.#db.select({ n: count() }).from(deliveries).where(eq(deliveries.channel, channel)).get()?.n ?? 0
+    const excess = held + wanted - LIMITS.agent_events
+    if (excess <= 0) return wanted
+    const settled = and(eq(deliveries.channel, channel), isNull(deliveries.nextAt))
+    const oldest = this.#db
+      .select({ id: deliveries.id, about: deliveries.about })
+      .from(deliveries)
+      .where(settled)
+      .orderBy(asc(deliveries.changedAt))
+      .limit(excess)
+      .all()
+    for (const { id, about } of oldest) {
+      this.#db.delete(deliveries).where(eq(deliveries.id, id)).run()
+      this.#db.delete(agentEvents).where(eq(agentEvents.id, about)).run()
+    }
+    return wanted - (excess - oldest.length)
+  }
+
+  /** The agents' outboxes that have something due now or later. */
+  agentChannels(): string[] {
+    return this.#db
+      .selectDistinct({ channel: deliveries.channel })
+      .from(deliveries)
+      .where(and(like(deliveries.channel, `${AGENT_CHANNEL}%`), isNotNull(deliveries.nextAt)))
+      .all()
+      .map(({ channel }) => channel)
+  }
+
   // ── Expiry ──
 
-  /** When the oldest ended approval ended or the oldest notice was posted. */
+  /** When the oldest approval ended, the oldest notice was posted, or the oldest event happened. */
   firstEnd(): number | null {
     const ended = this.#db.select({ at: min(approvals.endedAt) }).from(approvals)
     const posted = this.#db
       .select({ at: min(notices.at) })
       .from(notices)
       .get()?.at
-    const times = [ended.where(isNotNull(approvals.endedAt)).get()?.at, posted].filter(
+    const happened = this.#db
+      .select({ at: min(agentEvents.at) })
+      .from(agentEvents)
+      .get()?.at
+    const times = [ended.where(isNotNull(approvals.endedAt)).get()?.at, posted, happened].filter(
       (at) => typeof at === 'number',
     )
     return times.length === 0 ? null : Math.min(...times)
   }
 
-  /** Deletes old ended approvals and notices, with their deliveries. */
+  /** Deletes old ended approvals, notices and events, with their deliveries. */
   forgetEndedBefore(time: number): void {
     const ended = this.#db
       .delete(approvals)
@@ -133,7 +196,12 @@ export class ChannelStore {
       .returning({ id: approvals.id })
       .all()
     const posted = this.#db.delete(notices).where(lt(notices.at, time)).returning({ id: notices.id }).all()
-    for (const { id } of [...ended, ...posted])
+    const happened = this.#db
+      .delete(agentEvents)
+      .where(lt(agentEvents.at, time))
+      .returning({ id: agentEvents.id })
+      .all()
+    for (const { id } of [...ended, ...posted, ...happened])
       this.#db.delete(deliveries).where(eq(deliveries.about, id)).run()
   }
 

@@ -5,6 +5,7 @@ import { isNotNull } from 'drizzle-orm'
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import type { Approval } from '../../shared/wire/approvals.ts'
 import type { ChannelSpec, Delivery, DeliveryState } from '../../shared/wire/channels.ts'
+import type { AgentEvent } from '../directory/agent-webhook.ts'
 import type { Notice } from './medium.ts'
 
 export const channels = sqliteTable('channels', {
@@ -53,18 +54,35 @@ export const notices = sqliteTable(
   ],
 )
 
+/** Events of agents' calls, for their webhooks. */
+export const agentEvents = sqliteTable(
+  'agent_events',
+  {
+    /** The call and the number of the journal entry, so that reporting it again adds none. */
+    id: text().primaryKey(),
+    tenant: text().notNull(),
+    agent: text().notNull(),
+    /** When the agent was created. */
+    since: integer().notNull(),
+    event: text({ mode: 'json' }).$type<AgentEvent>().notNull(),
+    at: integer().notNull(),
+  },
+  (table) => [index('agent_events_at').on(table.at)],
+)
+
 export const deliveries = sqliteTable(
   'deliveries',
   {
     /** A digest of the next columns, so that a report that arrives twice adds no message. */
     id: text().primaryKey(),
-    /** An approval or a notice, as `kind` says. */
+    /** An approval, a notice or an agent's event, as `kind` says. */
     about: text('approval').notNull(),
+    /** For an agent's event: `agentChannel`, which no channel can have as a name. */
     channel: text().notNull(),
     recipient: text(),
     /** The absent operator whose delegate the recipient is. */
     insteadOf: text('instead_of'),
-    kind: text().$type<Delivery['kind']>().notNull(),
+    kind: text().$type<Delivery['kind'] | 'event'>().notNull(),
     state: text().$type<DeliveryState>().notNull(),
     tries: integer().notNull(),
     /** The time of the next attempt, if one is scheduled. */

@@ -16,16 +16,7 @@ const TYPES = { asked: 'approval.requested', ended: 'approval.ended', test: 'cha
 
 export function webhook(spec: Extract<ChannelSpec, { kind: 'webhook' }>): Medium {
   const { keys, url, ...rest } = spec
-  const send = async (id: string, body: string, post: Post): Promise<DeliveryResult> => {
-    const headers = {
-      'content-type': 'application/json',
-      'user-agent': 'countersign',
-      ...signed(keys, id, Date.now(), body),
-    }
-    const answer = await post({ to: url, headers, body })
-    const done = answer.ok ? acceptance(answer.value) : answer
-    return done.ok ? ok({ ref: null }) : err(done.error)
-  }
+  const send = (id: string, body: string, post: Post) => postSigned({ url, keys }, id, body, post)
   const deliver = (message: Message, post: Post): Promise<DeliveryResult> =>
     send(message.id, payload(message), post)
   return {
@@ -36,6 +27,23 @@ export function webhook(spec: Extract<ChannelSpec, { kind: 'webhook' }>): Medium
     update: (message, _ref, post) => deliver(message, post),
     notify: ({ id, notice, at_ms }, post) => send(id, event('notice', at_ms, { notice }), post),
   }
+}
+
+/** One attempt to post a body, signed with every key. */
+export async function postSigned(
+  { url, keys }: { readonly url: string; readonly keys: readonly string[] },
+  id: string,
+  body: string,
+  post: Post,
+): Promise<DeliveryResult> {
+  const headers = {
+    'content-type': 'application/json',
+    'user-agent': 'countersign',
+    ...signed(keys, id, Date.now(), body),
+  }
+  const answer = await post({ to: url, headers, body })
+  const done = answer.ok ? acceptance(answer.value) : answer
+  return done.ok ? ok({ ref: null }) : err(done.error)
 }
 
 /** The headers of one attempt. The id is the same for each attempt, the timestamp is not. */
@@ -75,7 +83,7 @@ function payload({ kind, approval, recipient, insteadOf, link, at_ms }: Message)
   return event(TYPES[kind], at_ms, data)
 }
 
-const event = (type: string, at_ms: number, data: object): string =>
+export const event = (type: string, at_ms: number, data: object): string =>
   JSON.stringify({ type, timestamp: new Date(at_ms).toISOString(), data })
 
 // ── Keys ──

@@ -20,6 +20,7 @@ const WORDS: Record<CallState, string> = {
   cancelled: 'cancelled',
   granted: 'waiting for a worker',
   lapsed: 'lapsed: no worker claimed it in time',
+  released: 'allowed; the agent’s own program executes it',
   running: 'running',
   succeeded: 'succeeded',
   failed: 'failed',
@@ -49,7 +50,8 @@ type CallPageInput = { session: Session; call: Call; news: OutputUpdate; isRest:
 export function callPage({ session, call, news, isRest, mayCancel }: CallPageInput) {
   const { position: reached, pieces } = news
   const { id, tool, state, ended_at_ms, origin: { reason } = {} } = call
-  const look = state === 'succeeded' ? 'low' : ended_at_ms === undefined ? 'medium' : 'high'
+  const look =
+    state === 'succeeded' || state === 'released' ? 'low' : ended_at_ms === undefined ? 'medium' : 'high'
   const position = `${reached.attempt}.${reached.stdout}.${reached.stderr}`
   const isOpen = ended_at_ms === undefined
   return (

@@ -102,14 +102,14 @@ function decideByPolicy(
     const utmost = isFinalDenial(matter, real)
       ? finalDenial(directory, real)
       : verdictWithMostApprovals(directory, situation, question)
-    const tried = { tier: plan.tier, egress: plan.egress.mode }
+    const tried = plan === null ? [] : [{ tier: plan.tier, egress: plan.egress.mode }]
     if (utmost.allowed) {
       const before = [...refused]
       asking = () => decided('ask', real, before)
-      refused.push({ ...tried, policies: [...real.policies], asks: true })
+      refused.push(...tried.map((one) => ({ ...one, policies: [...real.policies], asks: true as const })))
       continue
     }
-    refused.push({ ...tried, policies: [...utmost.policies] })
+    refused.push(...tried.map((one) => ({ ...one, policies: [...utmost.policies] })))
     last = () => decided('deny', utmost)
   }
   const best = asking ?? last
@@ -123,9 +123,14 @@ const NO_PLAN =
  * The plans in order; if a rule reads `plan.cgroup`, also each plan limited to workers with
  * cgroups.
  */
-const plansToTry = (plans: readonly Plan[], { slice: { reads } }: Matter): readonly Plan[] =>
+const plansToTry = (
+  plans: readonly (Plan | null)[],
+  { slice: { reads } }: Matter,
+): readonly (Plan | null)[] =>
   isRead(reads.context, ['plan', 'cgroup'])
-    ? plans.flatMap((plan): Plan[] => (plan.tier === 'A' ? [plan] : [plan, { ...plan, cgroup: true }]))
+    ? plans.flatMap((plan): (Plan | null)[] =>
+        plan === null || plan.tier === 'A' ? [plan] : [plan, { ...plan, cgroup: true }],
+      )
     : plans
 
 /**
@@ -163,7 +168,7 @@ export function notEnabled({ skills }: LoadedDirectory, { executor }: Tool): str
 export function decideAgain(
   directory: LoadedDirectory,
   situation: Situation,
-  plan: Plan,
+  plan: Plan | null,
   reader: ExplanationReader = 'agent',
 ): Decision {
   const seen = situation.tool.types.convert(situation.args)
@@ -264,7 +269,7 @@ const matterOf = ({ policies }: LoadedDirectory, { agent, tool }: Situation): Ma
 function fullContext(
   matter: Matter,
   context: Record<string, CedarValueJson>,
-  plan: Plan,
+  plan: Plan | null,
   approval: ApprovalContext,
 ): Record<string, CedarValueJson> {
   return {
@@ -273,7 +278,21 @@ function fullContext(
   }
 }
 
-function planContext(plan: Plan): CedarValueJson {
+/** Nothing bounds a call that Countersign does not execute. */
+const UNEXECUTED: CedarValueJson = {
+  tier: 'none',
+  program: '',
+  egress_mode: 'none',
+  egress_hosts: [],
+  secrets: [],
+  workspace: 'call',
+  timeout_ms: Number.MAX_SAFE_INTEGER,
+  memory_bytes: Number.MAX_SAFE_INTEGER,
+  cgroup: false,
+}
+
+function planContext(plan: Plan | null): CedarValueJson {
+  if (plan === null) return UNEXECUTED
   const { tier, egress, limits } = plan
   const shared = {
     tier,

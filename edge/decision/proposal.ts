@@ -37,6 +37,16 @@ export type ResolvedProposal = {
   files: readonly InputFile[]
   /** As received. Neither decides anything nor is covered by the digest. */
   origin: CallOrigin
+  /** The agent's own program asks before it executes the call. */
+  advice?: true
+}
+
+const NOT_EXECUTED: Failure = {
+  ...failure(
+    'invalid_request',
+    'Countersign does not execute this tool, so only the hook of the program that does can ask about it',
+  ),
+  todo: 'call a tool that `GET /v1/tools` lists',
 }
 
 /** `ask` may contain standing answers; `permitted` is then policy's decision with them. */
@@ -63,7 +73,7 @@ type UsedBefore = { used: Used | 'uncounted' | null; shadowUsed: Used | 'uncount
 export function prepareProposal(
   directory: LoadedDirectory,
   row: RunRow,
-  { agent, tool: name, args, files, origin }: ResolvedProposal,
+  { agent, tool: name, args, files, origin, advice }: ResolvedProposal,
   { used, shadowUsed, now }: UsedBefore,
 ): PreparedProposal {
   const { record, folder } = row
@@ -90,6 +100,8 @@ export function prepareProposal(
       `the agent that created this run was removed; \`${agent}\` has to create its own run`,
     )
   if (tool === undefined) return refused(unknownTool(name))
+  if ((tool.tool.executor.kind === 'none') !== (advice === true))
+    return refused(isListed(principal, name) ? NOT_EXECUTED : unknownTool(name))
   const argsText = canonical(args)
   const fit = checkArguments(tool, args, argsText)
   if (!fit.ok) return refused(isListed(principal, name) ? fit.error : unknownTool(name))
@@ -313,7 +325,12 @@ export function judgeAgain(
     snapshot: null,
   })
   if (agent === undefined) return gone('the agent was revoked')
-  if (tool === undefined || tool.tool.digest !== proposal.tool.digest || proposal.plan === null)
+  const isExecuted = tool?.tool.executor.kind !== 'none'
+  if (
+    tool === undefined ||
+    tool.tool.digest !== proposal.tool.digest ||
+    (proposal.plan === null) === isExecuted
+  )
     return gone('the tool has changed since the call was proposed') // L3
   const known = used === 'uncounted' ? null : used
   const decision = decideAgain(
@@ -325,7 +342,7 @@ export function judgeAgain(
   const withheld =
     decision.effect === 'deny'
       ? undefined
-      : (sharedSecret(proposal.plan) ??
+      : ((proposal.plan === null ? undefined : sharedSecret(proposal.plan)) ??
         directory.vault.withholds(tool.tool) ??
         notEnabled(directory, tool.tool))
   if (withheld !== undefined) return gone(withheld)

@@ -40,7 +40,12 @@ export type Principal = {
  * `since`: when it was created. An agent that is created again under the same name is a different
  * agent and inherits nothing.
  */
-export type AgentPrincipal = Principal & { kind: 'Agent'; spec: AgentSpec; since: number }
+export type AgentPrincipal = Principal & {
+  kind: 'Agent'
+  spec: AgentSpec
+  since: number
+  webhookSecrets: readonly number[]
+}
 export type OperatorPrincipal = Principal & { kind: 'Operator'; since: number; keyHash: string }
 export type LoadedTool = {
   tool: Tool
@@ -177,8 +182,8 @@ function load(
   const vault = openVault(secrets, formerSecrets, new Sealing(vaultKey, tenant))
   const keys = new Map<string, { kind: KeyKind; hash: Buffer; principal: AgentPrincipal | Principal }>()
   const agentMap = new Map<string, AgentPrincipal>()
-  for (const { name, keyHash: hash, spec, createdAt } of agents) {
-    const principal = agentPrincipal(tenant, name, spec, createdAt)
+  for (const { name, keyHash: hash, spec, createdAt, webhookSecrets } of agents) {
+    const principal = agentPrincipal(tenant, name, spec, createdAt, webhookSecrets ?? [])
     agentMap.set(name, principal)
     keys.set(hash, { kind: 'agent', hash: Buffer.from(hash, 'hex'), principal })
   }
@@ -220,12 +225,19 @@ function shadowOf(
     : null
 }
 
-const agentPrincipal = (tenant: string, name: string, spec: AgentSpec, since: number): AgentPrincipal => ({
+const agentPrincipal = (
+  tenant: string,
+  name: string,
+  spec: AgentSpec,
+  since: number,
+  webhookSecrets: readonly number[] = [],
+): AgentPrincipal => ({
   kind: 'Agent',
   tenant,
   name,
   spec,
   since,
+  webhookSecrets,
   entities: entitiesOf('Agent', name, 'Group', spec.groups ?? []),
 })
 const operatorPrincipal = (

@@ -15,13 +15,15 @@ import type { EnabledSkill } from './enabled-skill.ts'
 export type ListedKeys = { readonly name: string; readonly keys: readonly string[] }
 
 export type Member<S> = { name: string; keyHash: string; spec: S; createdAt: number }
+/** `webhookSecrets`: when the secrets of its webhook were made, the newest first. */
+export type AgentMember = Member<AgentSpec> & { webhookSecrets?: readonly number[] | null }
 
 /** A tenant as its object returns it: everything that a decision depends on. */
 export type Directory = {
   tenant: string
   state: TenantState
   version: number
-  agents: Member<AgentSpec>[]
+  agents: AgentMember[]
   operators: Member<OperatorSpec>[]
   tools: Tool[]
   policies: { version: number; texts: PolicyTexts }

@@ -1,7 +1,7 @@
 // Sends messages to other objects: doorbells to the pool, approvals to the tenant's inbox and
-// channels, ended calls to the tenant's log. Approvals and log entries are derived from stored
-// state and delivered at least once; the receivers are idempotent. The alarm repeats a failed
-// delivery.
+// channels, ended calls to the tenant's log, events to the agent's webhook. Approvals, log entries
+// and events are derived from stored state and delivered at least once; the receivers are
+// idempotent. The alarm repeats a failed delivery.
 
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
 import { type Failure, failure } from '../../shared/failures.ts'
@@ -12,7 +12,8 @@ import { channelObject, logObject, poolObject, tenantObject } from '../bindings.
 import type { CallRecord, Proposal } from '../call/lifecycle.ts'
 import type { RunRecord, RunRow } from '../call/run.ts'
 import { holderOf } from '../call/shared-folder.ts'
-import { type LoadedDirectory, takeCall } from '../directory/directory.ts'
+import type { AgentEvent } from '../directory/agent-webhook.ts'
+import { directoryAt, type LoadedDirectory, takeCall } from '../directory/directory.ts'
 import type { Leaf } from '../log/log-object.ts'
 import type { RunContext } from './context.ts'
 import { PAGE, type RunStore } from './store.ts'
@@ -152,6 +153,7 @@ export class Outbox {
     const leaves = entries.flatMap((entry) => leafOf(run, record, entry) ?? [])
     try {
       await logObject(run.env, record.tenant).append(record.id, leaves)
+      await reportToAgent(run, record, entries)
     } catch {
       return run.arm(Date.now() + RETRY_MS)
     }
@@ -159,6 +161,39 @@ export class Outbox {
     run.noteLogged(last)
     if (entries.length === PAGE) this.deliverSoon(run, false)
   }
+}
+
+/**
+ * Reports events to the agent's webhook, if it has one by the directory that this isolate knows: at
+ * least as new as the requests that made the entries.
+ */
+async function reportToAgent(
+  run: RunContext,
+  { tenant, agent, agentSince }: RunRecord,
+  entries: readonly JournalEntry[],
+): Promise<void> {
+  const { agents } = await directoryAt(run.env, tenant, 0)
+  const present = agents.get(agent)
+  if (present?.spec.webhook === undefined || present.since !== agentSince) return
+  const events = entries.flatMap((entry) => eventsOf(run, entry))
+  if (events.length > 0) await channelObject(run.env, tenant).agentEvents(tenant, agent, agentSince, events)
+}
+
+/** Entries that a person’s answer makes. A standing answer was given to another call. */
+const ANSWERED: ReadonlySet<string> = new Set(['approved', 'rejected', 'edited', 'denied'])
+
+function eventsOf(run: RunContext, { seq, call, kind, body, at_ms }: JournalEntry): AgentEvent[] {
+  const record = call === null ? undefined : run.store.call(splitId(call).n)
+  if (call === null || record === undefined) return []
+  const { tool } = record.proposal
+  const about = { run: splitId(call).run, call, tool: tool.name, state: record.status.state, at_ms }
+  const isAnswer = ANSWERED.has(kind) && typeof body['by'] === 'string'
+  return [
+    ...(isAnswer ? [{ id: `${call}.${seq}.answered`, type: 'call.answered' as const, ...about }] : []),
+    ...(body['attestation'] === undefined
+      ? []
+      : [{ id: `${call}.${seq}.ended`, type: 'call.ended' as const, ...about }]),
+  ]
 }
 
 /** The log's leaf for the end of a call; undefined for any other entry. */

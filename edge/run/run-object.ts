@@ -27,6 +27,7 @@ import { eraseObject } from '../platform/database.ts'
 import type { RehearsalOutcome } from '../rehearsal/past-call.ts'
 import type { Responder } from './approval-answers.ts'
 import * as approvals from './approval-reads.ts'
+import { adviseOn } from './commands/advise.ts'
 import { answerApproval, revokeLinks } from './commands/answer.ts'
 import { cancelCall, cancelRun } from './commands/cancel.ts'
 import { type Claimant, claimForWorker } from './commands/claim.ts'
@@ -59,6 +60,11 @@ export class RunObject extends DurableObject<Env> {
 
   async propose(input: ProposalInput): Promise<Result<Call>> {
     return proposeCall(this.#run, input)
+  }
+
+  /** Decides a call that the agent's own program executes. */
+  async advise(input: ProposalInput): Promise<Result<Call>> {
+    return adviseOn(this.#run, input)
   }
 
   async cancel(agent: string | null, n: number, by: Canceller): Promise<Result<Call>> {

@@ -14,10 +14,14 @@ import { agents, operators } from './tables.ts'
 /** `key`: only if it was created by this request. */
 export type PrincipalRecord<S> = { name: string; spec: S; created_at_ms: number; key?: string }
 
+/** `webhookMadeAt`: when the secret was made that this request made for its webhook. */
+export type AgentRecord = PrincipalRecord<AgentSpec> & { webhookMadeAt?: number }
+
 const TABLES = { agent: agents, operator: operators } as const
 type Kind = keyof typeof TABLES
 const tableOf = (kind: Kind): typeof agents | typeof operators => TABLES[kind]
 type Specs = { agent: AgentSpec; operator: OperatorSpec }
+type Rows = { agent: typeof agents.$inferSelect; operator: typeof operators.$inferSelect }
 
 const LAST_ADMIN = failure('conflict', 'this is the last admin; create another one first')
 
@@ -32,15 +36,34 @@ export class PrincipalStore {
   }
 
   /** An agent always has owners: those of the request, those it had, or its creator. */
-  putAgent(tenant: string, name: string, spec: AgentSpec, by: string): Result<PrincipalRecord<AgentSpec>> {
-    const owners = spec.owners ?? this.#known('agent', name)?.spec.owners ?? [by]
-    return this.#put('agent', tenant, name, { ...spec, owners })
+  putAgent(tenant: string, name: string, spec: AgentSpec, by: string): Result<AgentRecord> {
+    const known = this.#known('agent', name)
+    const owners = spec.owners ?? known?.spec.owners ?? [by]
+    const before = known?.webhookSecrets ?? []
+    // Another URL is another receiver: it must not know a secret that the former one knows.
+    const isKept = before.length > 0 && known?.spec.webhook?.url === spec.webhook?.url
+    const made = spec.webhook === undefined || isKept ? undefined : newTime(before)
+    const secrets = spec.webhook === undefined ? null : made === undefined ? before : [made]
+    const put = this.#put('agent', tenant, name, { ...spec, owners }, { webhookSecrets: secrets })
+    return put.ok && made !== undefined ? ok({ ...put.value, webhookMadeAt: made }) : put
+  }
+
+  /** The former secret signs too, until receivers know the new one. */
+  rotateWebhook(name: string): Result<AgentRecord> {
+    const known = this.#known('agent', name)
+    if (known?.spec.webhook === undefined)
+      return err(failure('not_found', `there is no agent \`${name}\` with a webhook`))
+    const before = known.webhookSecrets ?? []
+    const made = newTime(before)
+    const webhookSecrets = [made, ...before.slice(0, 1)]
+    this.#change(() => this.#db.update(agents).set({ webhookSecrets }).where(eq(agents.name, name)).run())
+    return ok({ name, spec: known.spec, created_at_ms: known.createdAt, webhookMadeAt: made })
   }
 
   putOperator(tenant: string, name: string, spec: OperatorSpec): Result<PrincipalRecord<OperatorSpec>> {
     return !spec.roles.includes('admin') && this.#isLastAdmin(name)
       ? err(LAST_ADMIN)
-      : this.#put('operator', tenant, name, spec)
+      : this.#put('operator', tenant, name, spec, {})
   }
 
   #put<K extends Kind>(
@@ -48,11 +71,18 @@ export class PrincipalStore {
     tenant: string,
     name: string,
     spec: Specs[K],
+    more: K extends 'agent' ? Pick<typeof agents.$inferInsert, 'webhookSecrets'> : Record<never, never>,
   ): Result<PrincipalRecord<Specs[K]>> {
     const table = tableOf(kind)
     const known = this.#known(kind, name)
     if (known !== undefined) {
-      this.#change(() => this.#db.update(table).set({ spec }).where(eq(table.name, name)).run())
+      this.#change(() =>
+        this.#db
+          .update(table)
+          .set({ spec, ...more })
+          .where(eq(table.name, name))
+          .run(),
+      )
       return ok({ name, spec, created_at_ms: known.createdAt })
     }
     const held = this.#db.select({ n: count() }).from(table).get()?.n ?? 0
@@ -60,7 +90,7 @@ export class PrincipalStore {
       return err(failure('limit_reached', `a tenant can have at most ${LIMITS.principals} ${kind}s`))
     const now = Math.max(Date.now(), this.#removedAt + 1) // a principal created in the same millisecond would pass for the previous one of that name
     const { key, hash } = mintKey(kind, tenant, now)
-    const row = { name, keyHash: hash, spec, createdAt: now } as typeof table.$inferInsert // the two tables differ only in `spec`
+    const row = { name, keyHash: hash, spec, createdAt: now, ...more } as typeof table.$inferInsert // the two tables differ only in `spec`
     this.#change(() => this.#db.insert(table).values(row).run())
     return ok({ name, spec, created_at_ms: now, key })
   }
@@ -71,7 +101,7 @@ export class PrincipalStore {
     const table = tableOf(kind)
     const { key, hash } = mintKey(kind, tenant, Date.now())
     this.#change(() => this.#db.update(table).set({ keyHash: hash }).where(eq(table.name, name)).run())
-    return ok({ name, spec: known.spec, created_at_ms: known.createdAt, key })
+    return ok({ name, spec: known.spec as Specs[K], created_at_ms: known.createdAt, key }) // as above
   }
 
   remove(kind: Kind, name: string): Result<{ done: true }> {
@@ -92,10 +122,9 @@ export class PrincipalStore {
     })) // the row comes from the table of this kind
   }
 
-  #known<K extends Kind>(kind: K, name: string): { spec: Specs[K]; createdAt: number } | undefined {
+  #known<K extends Kind>(kind: K, name: string): Rows[K] | undefined {
     const table = tableOf(kind)
-    const row = this.#db.select().from(table).where(eq(table.name, name)).get()
-    return row === undefined ? undefined : { spec: row.spec as Specs[K], createdAt: row.createdAt } // as above
+    return this.#db.select().from(table).where(eq(table.name, name)).get() as Rows[K] | undefined // as above
   }
 
   /** Without an admin, nobody could administer the tenant. */
@@ -104,3 +133,6 @@ export class PrincipalStore {
     return admins.length === 1 && admins[0]?.name === name
   }
 }
+
+/** Secrets are derived from these times, so no two may be equal. */
+const newTime = ([latest = 0]: readonly number[]): number => Math.max(Date.now(), latest + 1)

@@ -36,6 +36,11 @@ export const agents = sqliteTable('agents', {
   keyHash: text('key_hash').notNull(),
   spec: text({ mode: 'json' }).$type<AgentSpec>().notNull(),
   createdAt: integer('created_at').notNull(),
+  /**
+   * When the secrets of its webhook were made, the newest first; `null` without a webhook. The
+   * secrets are derived from it and stored nowhere.
+   */
+  webhookSecrets: text('webhook_secrets', { mode: 'json' }).$type<readonly number[]>(),
 })
 
 export const operators = sqliteTable('operators', {

@@ -20,6 +20,7 @@ import { localGatekeepers, SUSPENDED } from '../directory/directory.ts'
 import type { Directory, Member } from '../directory/gatekeeper.ts'
 import { Alarm } from '../platform/alarm.ts'
 import { openDatabase } from '../platform/database.ts'
+import { faultInAddress } from '../platform/outbound-fetch.ts'
 import { type InboxStream, StreamSlots } from '../platform/stream-slots.ts'
 import { DEFAULTS } from '../policy/built-in.ts'
 import { checkPolicies } from '../policy/check.ts'
@@ -33,7 +34,7 @@ import { type Changes, type InboxPage, type InboxQuery, InboxStore, type ListQue
 import { InstallationRequests } from './installation-requests.ts'
 import type { ApprovalMetrics } from './metrics.ts'
 import { type Expected, type PolicyPut, PolicyStore, type StoredPolicySet } from './policy-store.ts'
-import { type PrincipalRecord, PrincipalStore } from './principal-store.ts'
+import { type AgentRecord, type PrincipalRecord, PrincipalStore } from './principal-store.ts'
 import { SecretStore } from './secret-store.ts'
 import { SkillRegistry } from './skills/skill-registry.ts'
 import { StandingIndex } from './standing-index-store.ts'
@@ -122,7 +123,7 @@ export class TenantObject extends DurableObject<Env> {
       tenant: this.#tenant,
       state: this.#tenancy.state(),
       version: this.#db.select().from(meta).get()?.version ?? 0,
-      agents: this.#db.select().from(agents).all().map(member),
+      agents: this.#db.select().from(agents).all(),
       operators: this.#db.select().from(operators).all().map(member),
       tools: this.#tools.active(),
       policies: this.#policySets.active(),
@@ -167,8 +168,18 @@ export class TenantObject extends DurableObject<Env> {
 
   // ── Principals ──
 
-  async putAgent(name: string, spec: AgentSpec, by: string): Promise<Result<PrincipalRecord<AgentSpec>>> {
-    return this.#principals.putAgent(this.#tenant, name, spec, by)
+  async putAgent(name: string, spec: AgentSpec, by: string): Promise<Result<AgentRecord>> {
+    const { webhook } = spec
+    const fault =
+      webhook === undefined
+        ? undefined
+        : faultInAddress(webhook.url, this.env.LOOPBACK_CHANNELS !== undefined)
+    return fault === undefined
+      ? this.#principals.putAgent(this.#tenant, name, spec, by)
+      : err(failure('channel_refused', `/webhook/url: ${fault}`))
+  }
+  async rotateAgentWebhook(name: string): Promise<Result<AgentRecord>> {
+    return this.#principals.rotateWebhook(name)
   }
   async putOperator(name: string, spec: OperatorSpec): Promise<Result<PrincipalRecord<OperatorSpec>>> {
     return this.#principals.putOperator(this.#tenant, name, spec)

@@ -9,22 +9,24 @@ import { HostPattern, secretsOf } from '../../shared/plan/plan.ts'
 import { cwdFault } from '../../shared/plan/working-directory.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { ProcessToolSpec, ToolSpec } from '../../shared/wire/tools.ts'
+import type { ProcessToolSpec, RegisteredToolSpec, ToolSpec } from '../../shared/wire/tools.ts'
 import { SHARED_SECRET } from '../call/shared-folder.ts'
 
 type Args = Readonly<Record<string, unknown>>
 
 /**
  * The plans for one call, least isolated first. There are none if the tool allows only tier B but
- * uses features that only tier C can enforce.
+ * uses features that only tier C can enforce. `null` stands for a call that Countersign does not
+ * execute.
  */
 export function plansFor(
   tool: ToolSpec,
   args: Args,
   budget: Budget,
   files: readonly InputFile[] = [],
-): Result<readonly Plan[]> {
+): Result<readonly (Plan | null)[]> {
   const { executor } = tool
+  if (executor.kind === 'none') return ok([null])
   if (executor.kind === 'skill') return ok([skillPlan(tool, executor, budget)])
   if (files.length > 0 && tool.input_files !== true)
     return err(failure('invalid_arguments', 'this tool accepts no input files'))
@@ -224,7 +226,7 @@ function limitsFor({ executor, ...tool }: ProcessToolSpec, args: Args, budget: B
  * Refuses credentials that no call can use: the tool can't reach their host, or does not allow tier
  * C.
  */
-export function checkCredentials({ credentials = [], egress, executor }: ProcessToolSpec): Result<true> {
+function checkCredentials({ credentials = [], egress, executor }: ProcessToolSpec): Result<true> {
   const idle = credentials.findIndex(({ host }) => !egress.hosts.some((pattern) => covers(pattern, host)))
   if (idle >= 0)
     return err(
@@ -239,7 +241,7 @@ export function checkCredentials({ credentials = [], egress, executor }: Process
 }
 
 /** Refuses a shared folder for a tool with secrets, and for one that allows only tier B. */
-export function checkWorkspace({ workspace, executor, secrets = [] }: ProcessToolSpec): Result<true> {
+function checkWorkspace({ workspace, executor, secrets = [] }: ProcessToolSpec): Result<true> {
   if (workspace === 'call') return ok(true)
   if (secrets.length > 0) return err(failure('invalid_request', `/secrets: ${SHARED_SECRET}`))
   return executor.tiers.includes('C')
@@ -248,6 +250,35 @@ export function checkWorkspace({ workspace, executor, secrets = [] }: ProcessToo
         failure(
           'invalid_request',
           '/workspace: only in tier C do calls share the folder of their run; allow tier C, or use `call`',
+        ),
+      )
+}
+
+/** The checks of a tool that runs a program, beyond its schemas. */
+export function checkProcess(spec: ProcessToolSpec): Result<true> {
+  const credentials = checkCredentials(spec)
+  return credentials.ok ? checkWorkspace(spec) : credentials
+}
+
+/** Refuses whatever a tool that Countersign does not execute would promise in vain. */
+export function checkUnexecuted(spec: RegisteredToolSpec): Result<true> {
+  const { egress, secrets = [], credentials = [], workspace, limits } = spec
+  const idle = [
+    ...(egress.mode === 'none' && egress.hosts.length === 0 ? [] : ['egress']),
+    ...(secrets.length === 0 ? [] : ['secrets']),
+    ...(credentials.length === 0 ? [] : ['credentials']),
+    ...(workspace === 'call' ? [] : ['workspace']),
+    ...(Object.keys(limits).length === 0 ? [] : ['limits']),
+    ...(['input_files', 'output_files', 'output_schema', 'idempotent'] as const).filter(
+      (field) => spec[field] !== undefined,
+    ),
+  ]
+  return idle.length === 0
+    ? ok(true)
+    : err(
+        failure(
+          'invalid_request',
+          `/${idle[0]}: Countersign does not execute this tool (\`executor.kind\` is \`none\`), so it can’t keep what the contract says there; write \`"egress": {"mode": "none", "hosts": []}\`, \`"workspace": "call"\`, \`"limits": {}\`, and leave the rest out`,
         ),
       )
 }

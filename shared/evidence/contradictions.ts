@@ -68,7 +68,14 @@ const NOTHING = sha256('')
 /** Outcomes of which it is unknown whether anything was started. */
 const MAYBE_UNBEGUN: readonly string[] = ['refused', 'infra', 'cancelled'] satisfies Outcome['kind'][]
 /** States that a call reaches without an executor. */
-const UNRUN: ReadonlySet<CallState> = new Set(['denied', 'rejected', 'expired', 'cancelled', 'lapsed'])
+const UNRUN: ReadonlySet<CallState> = new Set([
+  'denied',
+  'rejected',
+  'expired',
+  'cancelled',
+  'lapsed',
+  'released',
+])
 const ENDS_OF_SKILLS: readonly string[] = [
   'returned',
   'skill_error',
@@ -93,7 +100,9 @@ const PREDICATE: Rules<Predicate, Pick<Context, 'grant' | 'plan'>, Exclude<keyof
     if (attestation_id !== attestationId(facts.run, splitId(facts.call).n))
       yield { at: '/attestation_id', what: 'id' }
   },
-  *state({ state, execution: { outcome } }, { grant }) {
+  *state({ state, execution: { outcome } }, { grant, plan }) {
+    // A call with a plan is Countersign's to execute, so nobody is told to execute it.
+    if (state === 'released' && plan !== null) yield { at: '/state', what: 'ending' }
     const fits =
       outcome === null
         ? UNRUN.has(state)

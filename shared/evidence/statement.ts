@@ -37,6 +37,7 @@ export const CallState = z.enum([
   'cancelled',
   'granted',
   'lapsed',
+  'released',
   'running',
   'succeeded',
   'failed',

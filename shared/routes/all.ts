@@ -2,8 +2,10 @@
 // router, the typed client, /openapi.json and /docs all read these tables.
 
 import { AGENTS } from './agents.ts'
+import { AUTHZEN } from './authzen.ts'
 import { CHANNELS } from './channels.ts'
 import { CONSOLE } from './console.ts'
+import { HOOKS } from './hooks.ts'
 import { OPERATORS } from './operators.ts'
 import { POLICIES } from './policies.ts'
 import { PUBLIC } from './public.ts'
@@ -18,6 +20,8 @@ import { WORKERS } from './workers.ts'
 
 export const ROUTES = {
   ...AGENTS,
+  ...AUTHZEN,
+  ...HOOKS,
   ...OPERATORS,
   ...CHANNELS,
   ...CONSOLE,

@@ -5,8 +5,17 @@ import { CallState } from '../evidence/statement.ts'
 import { ApprovalId, CallId, Name, ToolName, WorkerId } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
 import { Answer, Approval, Editable, ListedApproval, Revision } from '../wire/approvals.ts'
-import { Agent, AgentSpec, Operator, OperatorSpec, WithKey } from '../wire/principals.ts'
-import { ProcessToolSpec, RegisteredTool } from '../wire/tools.ts'
+import { DeliveryState } from '../wire/channels.ts'
+import {
+  Agent,
+  AgentDelivery,
+  AgentSpec,
+  AgentWithKey,
+  Operator,
+  OperatorSpec,
+  WithKey,
+} from '../wire/principals.ts'
+import { RegisteredTool, RegisteredToolSpec } from '../wire/tools.ts'
 import { ProvenWorker, Worker } from '../wire/workers.ts'
 import { list, number, routes } from './route.ts'
 
@@ -179,7 +188,7 @@ export const OPERATORS = routes({
     action: 'tool.write',
     params: z.strictObject({ name: ToolName }),
     summary: 'Register a tool; every change is a new version',
-    body: ProcessToolSpec,
+    body: RegisteredToolSpec,
     status: 200,
     result: RegisteredTool,
     failures: ['invalid_schema', 'limit_reached', 'tool_breaks_policies', 'conflict'],
@@ -212,11 +221,12 @@ export const OPERATORS = routes({
     callers: ['operator'],
     action: 'agent.write',
     params: named,
-    summary: 'Create or change an agent; the response to its creation holds its key, once',
+    summary:
+      'Create or change an agent; the response to its creation holds its key, and that to a new webhook URL the webhook’s secret, once',
     body: AgentSpec,
     status: 200,
-    result: WithKey(Agent.shape),
-    failures: ['limit_reached'],
+    result: AgentWithKey,
+    failures: ['limit_reached', 'channel_refused'],
   },
   listAgents: {
     method: 'GET',
@@ -237,6 +247,29 @@ export const OPERATORS = routes({
     summary: 'Issue a new key; the old one is refused from then on',
     status: 200,
     result: WithKey(Agent.shape),
+    failures: ['not_found'],
+  },
+  rotateAgentWebhook: {
+    method: 'POST',
+    path: '/v1/agents/{name}/webhook/secret',
+    callers: ['operator'],
+    action: 'agent.write',
+    params: named,
+    summary: 'Make a new secret for an agent’s webhook; the old one signs beside it for a day',
+    status: 200,
+    result: AgentWithKey,
+    failures: ['not_found'],
+  },
+  listAgentDeliveries: {
+    method: 'GET',
+    path: '/v1/agents/{name}/webhook/deliveries',
+    callers: ['operator'],
+    action: 'agent.read',
+    params: named,
+    query: z.strictObject({ state: DeliveryState.optional() }),
+    summary: 'List the latest events that an agent’s webhook got or waits for, and why attempts failed',
+    status: 200,
+    result: list(AgentDelivery),
     failures: ['not_found'],
   },
   deleteAgent: {

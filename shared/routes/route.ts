@@ -41,6 +41,11 @@ export type Route = {
   /** For an event stream: the data of each event, by its name. */
   readonly events?: Readonly<Record<string, z.ZodType>>
   readonly failures: readonly Code[]
+  /**
+   * Refusals are answered as this document with status 200, because its reader takes any other
+   * status for a failure of the hook and goes on. The header `REFUSAL` names the code.
+   */
+  readonly refusals?: 'claude-code-hook'
   /** The media type of the response, if it isn't JSON. */
   readonly media?:
     | 'application/octet-stream'
@@ -49,6 +54,9 @@ export type Route = {
     | 'text/plain'
     | 'application/openapi+json'
 }
+
+/** The header with the code of a refusal that is answered with status 200. */
+export const REFUSAL = 'countersign-refusal'
 
 export const Bytes = z.custom<Uint8Array<ArrayBuffer>>((value) => value instanceof Uint8Array)
 /** A stream of server-sent events, which the typed client returns unparsed. */

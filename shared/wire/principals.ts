@@ -1,9 +1,26 @@
 // Agents and operators, as operators register and see them.
 
 import { z } from 'zod'
-import { Name, Time, ToolName } from '../fields.ts'
+import { CallId, Name, Time, ToolName } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
 import { Budget } from '../plan/plan.ts'
+import { DeliveryState } from './channels.ts'
+
+/**
+ * `call.answered`: an approver answered a question about one of its calls. `call.ended`: one of its
+ * calls ended.
+ */
+export const AgentEventType = z.enum(['call.answered', 'call.ended'])
+export type AgentEventType = z.infer<typeof AgentEventType>
+
+/** The address to which the edge posts events of the agent's calls, signed by Standard Webhooks. */
+export const AgentWebhook = z.strictObject({
+  /** Operators can read it: put no secret into it. The signature authenticates the edge. */
+  url: z.string().min(1).max(LIMITS.channel_url_chars),
+  /** The events that it gets; absent: all. */
+  events: z.array(AgentEventType).min(1).max(AgentEventType.options.length).optional(),
+})
+export type AgentWebhook = z.infer<typeof AgentWebhook>
 
 export const AgentSpec = z.strictObject({
   /** Tools that this agent may call; `*` is every registered tool. */
@@ -20,6 +37,7 @@ export const AgentSpec = z.strictObject({
   /** Bytes of files that all of its runs may hold together. */
   files_bytes: z.int().min(0).max(LIMITS.agent_files_bytes).optional(),
   pool: Name.optional(),
+  webhook: AgentWebhook.optional(),
 })
 export type AgentSpec = z.infer<typeof AgentSpec>
 
@@ -31,3 +49,19 @@ export const Operator = OperatorSpec.extend({ name: Name, created_at_ms: Time })
 /** `key` is returned once, when it is created. */
 export const WithKey = <T extends z.ZodRawShape>(shape: T) =>
   z.strictObject({ ...shape, key: z.string().optional() })
+/** `webhook_secret` is returned once, when it is made: with a webhook, a new URL, or a rotation. */
+export const AgentWithKey = WithKey({ ...Agent.shape, webhook_secret: z.string().optional() })
+
+/** An event on its way to an agent's webhook. Delivered ones are kept for a while. */
+export const AgentDelivery = z.strictObject({
+  /** The same for each attempt: the `webhook-id`. */
+  id: z.string(),
+  type: AgentEventType,
+  call: CallId,
+  state: DeliveryState,
+  tries: z.int(),
+  next_at_ms: Time.nullable(),
+  changed_at_ms: Time,
+  why: z.string().nullable(),
+})
+export type AgentDelivery = z.infer<typeof AgentDelivery>

@@ -74,11 +74,26 @@ export const ProcessToolSpec = z.strictObject({
 })
 export type ProcessToolSpec = z.infer<typeof ProcessToolSpec>
 
+/**
+ * The agent's own program executes the tool. Countersign decides, asks and records, and neither runs
+ * it nor sees it run.
+ */
+const NoExecutor = z.strictObject({ kind: z.literal('none') })
+
+/** A tool as an operator registers it. */
+export const RegisteredToolSpec = ProcessToolSpec.extend({
+  executor: z.discriminatedUnion('kind', [ProcessExecutor, NoExecutor]),
+})
+export type RegisteredToolSpec = z.infer<typeof RegisteredToolSpec>
+
+export const runsProcess = (spec: RegisteredToolSpec): spec is ProcessToolSpec =>
+  spec.executor.kind === 'process'
+
 /** Any tool: that of an operator, or one that an enabled skill declares in its manifest. */
 export const ToolSpec = ProcessToolSpec.extend({
   /** The risk that the publisher declares. The tool's grants may raise it. */
   risk: Risk.optional(),
-  executor: z.discriminatedUnion('kind', [ProcessExecutor, SkillExecutor]),
+  executor: z.discriminatedUnion('kind', [ProcessExecutor, SkillExecutor, NoExecutor]),
   limits: Limits.partial().extend({ fuel: SkillLimits.shape.fuel.optional() }),
 })
 export type ToolSpec = z.infer<typeof ToolSpec>

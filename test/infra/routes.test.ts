@@ -7,10 +7,10 @@ import { join } from 'node:path'
 import { BaseResolver, createConfig, lintDocument, makeDocumentFromString } from '@redocly/openapi-core'
 import { expect, test } from 'vitest'
 import { ROOT } from '../../infra/state.ts'
-import { FAILURES } from '../../shared/failures.ts'
+import { type Code, FAILURES } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { ROUTES } from '../../shared/routes/all.ts'
-import type { Route } from '../../shared/routes/route.ts'
+import { REFUSAL, type Route } from '../../shared/routes/route.ts'
 import { Fixtures, unwrap } from '../support/fixtures.ts'
 import { sharedStack } from '../support/stack/stack.ts'
 import { PeerWorker } from '../support/worker/peer-worker.ts'
@@ -68,7 +68,9 @@ async function ask(route: Route, sign: Sign): Promise<number> {
     signal: abort.signal,
   })
   abort.abort()
-  return answer.status
+  // A hook's refusal has status 200, and names its code in a header.
+  const refusal = answer.headers.get(REFUSAL) as Code | null // the edge sent it
+  return refusal === null ? answer.status : FAILURES[refusal].status
 }
 
 /** A caller counts as admitted if the route looked at the request, whatever it answered. */
@@ -103,6 +105,7 @@ const otherwise = (callers: Route['callers']): boolean =>
 const OPEN: Readonly<Record<string, string>> = {
   'POST /v1/worker/enroll': 'the one-time token in the body is the key',
   'GET /.well-known/countersign/keys.json': 'public keys, for offline verification',
+  'GET /.well-known/authzen-configuration': 'addresses of routes, for AuthZEN clients',
   'GET /v1/log/checkpoint': 'a log is for everybody to watch; it holds hashes alone',
   'GET /v1/log/proof': 'as above',
   'GET /v1/log/entries': 'as above',
@@ -142,6 +145,8 @@ const WITHOUT_EFFECT = [
   'POST /v1/policies/check',
   'POST /v1/policies/versions/{version}/rehearse',
   'POST /v1/decisions',
+  'POST /access/v1/evaluation',
+  'POST /access/v1/evaluations',
 ]
 
 /** Actions of an approver besides reading: answering, revoking answers, and naming a delegate. */

@@ -10,9 +10,19 @@ export const DECISIONS: readonly Held[] = [
     lines: [
       ['if (hasEnded(status)) {', 'if (false) {', 'A call that has ended is ended again in another way.'],
       [
-        "if (event.decision.effect !== 'allow') {",
-        'if (false) {',
+        "if (event.decision.effect !== 'allow') return",
+        'if (false) return',
         'A worker gets a call that the current policy denies.',
+      ],
+      [
+        '|| proposal.plan !== null)',
+        ')',
+        'A call that Countersign should execute in a sandbox is left to the agent’s own program.',
+      ],
+      [
+        "if (decision.effect !== 'allow') return ok(withdraw",
+        'if (false) return ok(withdraw',
+        'The agent’s program is told yes about a call that the current policy denies.',
       ],
       ['status.worker !== event.worker ||', '', 'A worker settles the call of another one.'],
       [
@@ -483,6 +493,82 @@ export const DECISIONS: readonly Held[] = [
         'return this.of(argv.map((item) => (secrets.has(item) ? this.#mark(item) : item)))',
         'return this.of(argv)',
         'A secret argument shows in the command line that is made of it.',
+      ],
+    ],
+  },
+  {
+    area: 'policy',
+    file: 'edge/api/authzen.ts',
+    tests: ['test/edge/decision/authzen.test.ts'],
+    lines: [
+      [
+        "decision: effect === 'allow',",
+        "decision: effect !== 'deny',",
+        'A gateway lets a call through that waits for a human.',
+      ],
+      [
+        '    decision: false,\n    context: { reason: message,',
+        '    decision: true,\n    context: { reason: message,',
+        'A gateway lets a call through that could not be evaluated.',
+      ],
+      [
+        'const agent = subjectOf(caller, subject.id)',
+        'const agent = ok(caller.directory.agents.get(subject.id) ?? caller.principal as AgentPrincipal)',
+        'An agent learns what other agents may do.',
+      ],
+      [
+        '{ ...byDefault, properties: undefined, ...own }',
+        '{ ...byDefault, ...own }',
+        'A call of one tool is evaluated with the arguments of another.',
+      ],
+    ],
+  },
+  {
+    area: 'forms',
+    file: 'edge/http/claude-code-hook.ts',
+    tests: ['test/edge/http/claude-code-hook.test.ts'],
+    lines: [
+      [
+        "hookAnswer('deny', reason)",
+        "hookAnswer('allow', reason)",
+        'Claude Code runs a tool after a malformed hook.',
+      ],
+    ],
+  },
+  {
+    area: 'forms',
+    file: 'edge/router.ts',
+    tests: ['test/edge/http/claude-code-hook.test.ts'],
+    titled: 'malformed',
+    lines: [
+      [
+        "if (refusals === 'claude-code-hook') return hookRefusal(error)",
+        '',
+        'Claude Code takes a refusal for a failure of its hook and runs the tool.',
+      ],
+    ],
+  },
+  {
+    area: 'lifecycle',
+    file: 'edge/decision/proposal.ts',
+    tests: ['test/edge/http/claude-code-hook.test.ts'],
+    lines: [
+      [
+        "if ((tool.tool.executor.kind === 'none') !== (advice === true))",
+        'if (false)',
+        'A call waits for an executor that it does not have, and a hook is told yes about a tool of Countersign.',
+      ],
+    ],
+  },
+  {
+    area: 'evidence',
+    file: 'shared/evidence/contradictions.ts',
+    tests: ['test/shared/statement.test.ts'],
+    lines: [
+      [
+        "if (state === 'released' && plan !== null) yield { at: '/state', what: 'ending' }",
+        '',
+        'Evidence says of a call that had a sandbox that nobody had to execute it.',
       ],
     ],
   },

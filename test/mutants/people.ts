@@ -350,4 +350,64 @@ export const PEOPLE: readonly Held[] = [
       ],
     ],
   },
+  {
+    area: 'channels',
+    file: 'edge/directory/agent-webhook.ts',
+    tests: ['test/faults/channels/agent-webhook.test.ts'],
+    lines: [
+      [
+        'if (present?.since !== since || present.spec.webhook === undefined) return undefined',
+        'if (present?.spec.webhook === undefined) return undefined',
+        'A new agent’s receiver learns what the former agent of that name did.',
+      ],
+      [
+        '.update(JSON.stringify([tenant, agent, since, madeAt]))',
+        '.update(JSON.stringify([tenant, agent, since]))',
+        'A secret that leaked signs on after it was replaced.',
+      ],
+    ],
+  },
+  {
+    area: 'channels',
+    file: 'edge/tenant/principal-store.ts',
+    tests: ['test/faults/channels/agent-webhook.test.ts'],
+    lines: [
+      [
+        'known?.spec.webhook?.url === spec.webhook?.url',
+        'true',
+        'The former receiver can sign messages to the new one.',
+      ],
+      [
+        '[made, ...before.slice(0, 1)]',
+        '[made, ...before]',
+        'A secret that was rotated away twice still signs.',
+      ],
+    ],
+  },
+  {
+    area: 'channels',
+    file: 'edge/tenant/tenant-object.ts',
+    tests: ['test/faults/channels/agent-webhook.test.ts'],
+    titled: 'N14',
+    lines: [
+      [
+        'return fault === undefined\n',
+        'return true\n',
+        'An agent’s webhook is put with an address inside the network.',
+      ],
+    ],
+  },
+  {
+    area: 'channels',
+    file: 'edge/channels/store.ts',
+    tests: ['test/faults/channels/agent-webhook.test.ts'],
+    titled: 'full',
+    lines: [
+      [
+        'if (excess <= 0) return wanted',
+        'return wanted',
+        'A receiver that never answers fills the edge’s disk.',
+      ],
+    ],
+  },
 ]

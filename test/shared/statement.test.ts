@@ -4,8 +4,10 @@
 import { describe, expect, test } from 'vitest'
 import { canonical, digestOf, EVIDENCE_BOUNDS, parseJson } from '../../shared/bytes/json.ts'
 import { Bundle, verifyBundle } from '../../shared/evidence/bundle.ts'
+import { contradictions } from '../../shared/evidence/contradictions.ts'
 import { countersign, seal } from '../../shared/evidence/dsse.ts'
 import { EDGE_EXECUTOR, STATEMENT_TYPE } from '../../shared/evidence/statement.ts'
+import type { Plan } from '../../shared/plan/plan.ts'
 import {
   collude,
   deniedBundle,
@@ -303,6 +305,7 @@ describe('T01 statements that a dishonest edge and worker sign together', () => 
     ['expired', true],
     ['cancelled', true],
     ['lapsed', true],
+    ['released', true],
     ['indeterminate', true],
     ['proposed', false],
     ['awaiting_approval', false],
@@ -319,6 +322,15 @@ describe('T01 statements that a dishonest edge and worker sign together', () => 
     )
     expect(failed(ended)).toEqual(fine ? [] : ['the ending fits the outcome'])
   })
+})
+
+test('T01 a statement that a call with a plan was released contradicts the plan', () => {
+  const statement = statementIn(denied)
+  const released = { ...statement, predicate: { ...statement.predicate, state: 'released' as const } }
+  const ofState = (plan: Plan | null) =>
+    contradictions(released, { grant: null, plan }).filter(({ at }) => at === '/predicate/state')
+  expect(ofState(null)).toEqual([])
+  expect(ofState(executed.call.plan)).toEqual([{ at: '/predicate/state', what: 'ending' }])
 })
 
 describe('T01 the grant', () => {

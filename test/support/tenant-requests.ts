@@ -11,6 +11,11 @@ import { newSigner } from './worker/peer-worker.ts'
 
 const KEY = newSigner()
 const why = { reason: 'a test' }
+const evaluation = (tool: string, agent: string) => ({
+  subject: { type: 'agent', id: agent },
+  action: { name: 'tools/call' },
+  resource: { type: 'tool', id: tool, properties: { arguments: {} } },
+})
 
 /**
  * Routes whose requests contain no id, or only affect the caller. Their paths have no parameters.
@@ -31,6 +36,14 @@ export const BODIES: Partial<Record<RouteName, (ids: Ids, caller: string) => unk
   proposeCall: ({ tool, sha256 }) => ({ tool, args: {}, files: [{ path: 'a.txt', sha256 }] }),
   proposeCallInNewRun: ({ tool, session }) => ({ tool, args: {}, run: { session } }),
   decide: ({ tool, agent }, caller) => ({ tool, args: {}, ...(caller === 'operator' ? { agent } : {}) }),
+  evaluateAccess: ({ tool, agent }) => evaluation(tool, agent),
+  evaluateAccesses: ({ tool, agent }) => ({ evaluations: [evaluation(tool, agent)] }),
+  adviseClaudeCode: ({ session }) => ({
+    hook_event_name: 'PreToolUse',
+    session_id: session,
+    tool_name: 'Bash',
+    tool_input: {},
+  }),
   answerApproval: () => ({ decision: 'deny' }),
   previewAnswer: () => ({ arguments: {} }),
   putTool: () => toolSpec(),

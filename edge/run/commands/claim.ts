@@ -118,13 +118,13 @@ export async function claimForSkill(run: RunContext, n: number): Promise<Result<
  * Facts from other objects: the directory, the reservation in the session's counts, the standing
  * answers still in force.
  */
-type ClaimFacts = {
+export type ClaimFacts = {
   readonly directory: LoadedDirectory
   readonly reservation: UsageReservation | null
   readonly standing: readonly string[]
 }
 
-async function lookUpClaim(run: RunContext, n: number): Promise<Result<ClaimFacts>> {
+export async function lookUpClaim(run: RunContext, n: number): Promise<Result<ClaimFacts>> {
   const { row } = run
   if (row === undefined) return err(NO_CALL)
   const directory = await directoryOf(run.env, row.record.tenant)
@@ -165,7 +165,7 @@ type Executor = {
 function claimCall(
   run: RunContext,
   tx: RunTransaction,
-  { directory, reservation, standing }: ClaimFacts,
+  facts: ClaimFacts,
   record: CallRecord,
   { worker, process, time_ms, proven }: Executor,
 ): Result<{ grant: Grant; envelope: Envelope }> {
@@ -173,10 +173,7 @@ function claimCall(
   if (row === undefined) return err(NO_CALL)
   const { proposal, status } = record
   const now = Date.now()
-  const answers = (status.approval?.answers ?? []).filter((answer) => isInForce(run, answer, standing))
-  const facts = run.usage.decisionFacts(directory, row, record, answers, reservation)
-  const { decision, snapshot } = judgeAgain(directory, row, record, facts) // L1
-  const onRecord = decisionAtClaim(status.decision, decision)
+  const { decision, snapshot, onRecord } = judgeAtClaim(run, row, facts, record)
   const grant: Grant = {
     facts: factsOf(row.record, { proposal, status: { ...status, decision: onRecord } }),
     worker,
@@ -201,6 +198,20 @@ function claimCall(
   if (!claimed.ok) return claimed
   if (snapshot !== null) tx.keepSnapshot(snapshot)
   return claimed.value.status.state === 'running' ? ok({ grant, envelope }) : err(NOT_ALLOWED)
+}
+
+/** The current policy's decision, with the answers still in force, and the decision of record. */
+export function judgeAtClaim(
+  run: RunContext,
+  row: RunRow,
+  { directory, reservation, standing }: ClaimFacts,
+  record: CallRecord,
+) {
+  const { approval, decision: before } = record.status
+  const answers = (approval?.answers ?? []).filter((answer) => isInForce(run, answer, standing))
+  const facts = run.usage.decisionFacts(directory, row, record, answers, reservation)
+  const { decision, snapshot } = judgeAgain(directory, row, record, facts) // L1
+  return { decision, snapshot, onRecord: decisionAtClaim(before, decision) }
 }
 
 /** Policy decides without standing answers that their session has revoked. */

@@ -90,6 +90,12 @@ export const claimed = (worker: string, policy: Decision['effect'] = 'allow'): E
   onRecord: decision(policy),
 })
 
+export const released = (policy: Decision['effect'] = 'allow'): Event => ({
+  kind: 'released',
+  decision: decision(policy),
+  onRecord: decision(policy),
+})
+
 export const settled = (worker: string, fence: number, state: Settled['state'] = 'succeeded'): Settled => ({
   kind: 'settled',
   worker,
@@ -153,6 +159,10 @@ export const WAYS: Readonly<Record<Status['state'], ReadonlyArray<readonly [Even
   lapsed: [
     [allowed, T0],
     [due, FAR],
+  ],
+  released: [
+    [allowed, T0],
+    [released(), T0],
   ],
   running: [
     [allowed, T0],

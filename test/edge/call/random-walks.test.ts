@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import type { CallRecord, Event, Proposal, Status, Step } from '../../../edge/call/lifecycle.ts'
 import { hasEnded, step } from '../../../edge/call/lifecycle.ts'
 import { seeded } from '../../shared/random-json.ts'
-import { answered, ask, claimed, decision, edited, frozen, proposal, settled, T0 } from './calls.ts'
+import { answered, ask, claimed, decision, edited, frozen, proposal, released, settled, T0 } from './calls.ts'
 
 const WALKS = 5_000
 const STEPS = 24
@@ -31,6 +31,7 @@ function walk(seed: number): { proposal: Proposal; taken: Taken[] } {
       () => answered(pick(['ann', 'bob', 'cy']), pick(['approve', 'approve', 'deny']), pick(EFFECTS)),
       () => edited(pick(['ann', 'bob']), pick(EFFECTS), current, pick(['1', '2', '3']).repeat(64)),
       () => claimed(pick(WORKERS), pick(['allow', 'allow', ...EFFECTS])),
+      () => released(pick(['allow', ...EFFECTS])),
       () => settled(worker, fence, pick(['succeeded', 'failed', 'timed_out', 'cancelled'])),
       () => ({ kind: 'cancel', by: { kind: 'agent', name: 'a' } }),
       () => ({ kind: 'links_revoked', by: 'ann', of: pick([null, 'ann', 'bob']) }),
@@ -70,6 +71,7 @@ test('the random walks reach every state', () => {
       'indeterminate',
       'lapsed',
       'rejected',
+      'released',
       'running',
       'succeeded',
       'timed_out',
@@ -77,13 +79,17 @@ test('the random walks reach every state', () => {
   )
 })
 
-test('L1 a call runs only directly after a grant, and a grant follows an allow of the current policy', () => {
+test('L1 a call runs or is released only directly after a grant, and a grant follows an allow of the current policy', () => {
   each(({ taken }, say) => {
     for (const {
       before,
       event,
       step: { status },
     } of taken) {
+      if (status.state === 'released') {
+        expect(before?.state, say).toBe('granted')
+        expect(event.kind === 'released' && event.decision.effect, say).toBe('allow')
+      }
       if (status.state === 'running' && before?.state !== 'running') {
         expect(before?.state, say).toBe('granted')
         expect(event.kind === 'claimed' && event.decision.effect, say).toBe('allow')

@@ -16,6 +16,7 @@ import {
   FAR,
   frozen,
   proposal,
+  released,
   settled,
   T0,
   WAYS,
@@ -39,6 +40,10 @@ const EVENTS: Readonly<Record<string, readonly [Event, number]>> = {
   'claimed, policy denies': [claimed('w1', 'deny'), T0],
   'claimed, policy asks': [claimed('w1', 'ask'), T0],
   'claimed too late': [claimed('w1'), FAR],
+  released: [released(), T0],
+  'released, policy denies': [released('deny'), T0],
+  'released, policy asks': [released('ask'), T0],
+  'released too late': [released(), FAR],
   settled: [settled('w1', 1), T0],
   'settled as failed': [settled('w1', 1, 'failed'), T0],
   'settled as timed out': [settled('w1', 1, 'timed_out'), T0],
@@ -77,6 +82,12 @@ const NOT_RUNNING = each(
   'stale_fence',
 )
 
+/** Nothing is granted, so nothing is released. */
+const NOT_RELEASED = each(
+  Object.keys(EVENTS).filter((event) => EVENTS[event]?.[0].kind === 'released'),
+  'not_claimable',
+)
+
 /** `state · effects · journal`, or the code of the refusal. */
 const EXPECTED: Readonly<
   Record<'awaiting_approval' | 'granted' | 'running', Readonly<Record<string, string>>>
@@ -95,6 +106,7 @@ const EXPECTED: Readonly<
     'claimed, policy denies': 'not_claimable',
     'claimed, policy asks': 'not_claimable',
     'claimed too late': 'not_claimable',
+    ...NOT_RELEASED,
     ...NOT_RUNNING,
     cancel: 'cancelled · mirror attest · cancelled',
     'changed, policy allows': 'granted · mirror ring · edited',
@@ -115,6 +127,10 @@ const EXPECTED: Readonly<
     'claimed, policy denies': 'cancelled · attest · withdrawn',
     'claimed, policy asks': 'cancelled · attest · withdrawn',
     'claimed too late': 'not_claimable',
+    released: 'released · attest · released',
+    'released, policy denies': 'cancelled · attest · withdrawn',
+    'released, policy asks': 'cancelled · attest · withdrawn',
+    'released too late': 'not_claimable',
     ...NOT_RUNNING,
     cancel: 'cancelled · attest · cancelled',
     ...NOT_CHANGED,
@@ -132,6 +148,7 @@ const EXPECTED: Readonly<
     'claimed, policy denies': 'already_claimed',
     'claimed, policy asks': 'already_claimed',
     'claimed too late': 'already_claimed',
+    ...NOT_RELEASED,
     settled: 'succeeded · notify · succeeded',
     'settled as failed': 'failed · notify · failed',
     'settled as timed out': 'timed_out · notify · timed_out',
@@ -202,6 +219,21 @@ test('a call that is not stored yet accepts only the event `proposed`', () => {
       event.kind === 'proposed' ? 'granted' : 'conflict',
     ])
   }
+})
+
+test('L1 a call with a plan is executed here, so it can’t be released', () => {
+  const limits = { timeout_ms: 1, fuel: 1, memory_bytes: 1, output_bytes: 1 }
+  const executor = { kind: 'skill' as const, skill: 's', version: '1.0.0', digest: '0'.repeat(64), tool: 't' }
+  const plan = {
+    tier: 'A' as const,
+    executor: { ...executor, capabilities: [] },
+    egress: { mode: 'strict' as const, hosts: [] },
+    secrets: [],
+    limits,
+  }
+  const record = frozen({ proposal: proposal({ plan }), status: after(proposal(), ...WAYS.granted) })
+  expect(outcome(record, released(), T0)).toBe('not_claimable')
+  expect(outcome(record, claimed('w1'), T0)).toBe('running · notify · claimed')
 })
 
 test('L1 a proposal ends denied if policy denies it, or asks and there is nobody to ask', () => {
