@@ -66,6 +66,7 @@ export type Identity = {
   linkKey: Buffer
   markKey: Buffer
   vaultKey: Buffer
+  mcpKey: Buffer
   publicUrl: string
 }
 
@@ -88,6 +89,7 @@ export function identityOf(env: Env): Identity {
     linkKey: derive('approval link'),
     markKey: derive('hidden value'),
     vaultKey: derive('vault'),
+    mcpKey: derive('mcp state'),
     publicUrl: env.PUBLIC_URL.replace(/\/$/, ''),
   }
   cached = { key: env.EDGE_SIGNING_KEY, identity }

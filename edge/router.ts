@@ -3,7 +3,7 @@
 
 import { Hono } from 'hono'
 import type { z } from 'zod'
-import { failure } from '../shared/failures.ts'
+import { type Failure, failure } from '../shared/failures.ts'
 import type { Result } from '../shared/result.ts'
 import { err, ok } from '../shared/result.ts'
 import type { RouteName } from '../shared/routes/all.ts'
@@ -15,6 +15,7 @@ import { channelRoutes } from './api/channels.ts'
 import { consoleRoutes } from './api/console.ts'
 import { consoleCallRoutes } from './api/console-calls.ts'
 import { consoleSkillRoutes } from './api/console-skills.ts'
+import { mcpRoutes } from './api/mcp.ts'
 import { operatorRoutes } from './api/operators.ts'
 import { policyRoutes } from './api/policies.ts'
 import { openRoutes } from './api/public.ts'
@@ -47,11 +48,13 @@ import {
 import { problem } from './http/problem.ts'
 import { headersOf } from './http/response-headers.ts'
 import { authorizeInstallation } from './installation/installation.ts'
+import { refusedRequest } from './mcp/rpc.ts'
 import { refusal, unrouted, wrongKey } from './pages/unrouted.tsx'
 import { logError } from './platform/error-log.ts'
 
 const VERBS: Verbs<RouteName> = {
   ...agentRoutes,
+  ...mcpRoutes,
   ...operatorRoutes,
   ...channelRoutes,
   ...secretRoutes,
@@ -81,13 +84,18 @@ for (const name of Object.keys(ROUTES) as RouteName[]) {
     const { raw } = context.req
     const incoming = await admit(route, raw, context.req.param(), context.env)
     const done = incoming.ok ? await verb({ env: context.env, request: raw, ...incoming.value }) : incoming
-    if (!done.ok) return route.media === 'text/html' ? refusal(raw, done.error) : problem(done.error)
+    if (!done.ok) return refuse(route, raw, done.error)
     if (done.value instanceof Response) return done.value
     return new Response(JSON.stringify(done.value), {
       status: route.status,
       headers: headersOf('application/json'),
     })
   })
+}
+
+function refuse({ media, rpc }: Route, request: Request, why: Failure): Response {
+  if (rpc) return refusedRequest(why)
+  return media === 'text/html' ? refusal(request, why) : problem(why)
 }
 
 /**

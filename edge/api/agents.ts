@@ -1,18 +1,15 @@
 // Verbs of agents: runs, calls, files, tools and dry-run decisions. Operators read runs through the
 // same verbs.
 
-import { digestOf } from '../../shared/bytes/json.ts'
 import type { CallOrigin } from '../../shared/evidence/origin.ts'
 import { failure } from '../../shared/failures.ts'
-import { splitId } from '../../shared/ids.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Call } from '../../shared/wire/calls.ts'
-import type { RunSpec } from '../../shared/wire/runs.ts'
 import type { Env } from '../bindings.ts'
-import { agentQuestions, identityOf, runObject, sessionObject } from '../bindings.ts'
+import { agentQuestions, runObject, sessionObject } from '../bindings.ts'
 import type { Canceller } from '../call/lifecycle.ts'
-import { budgetOf, type RunRecord } from '../call/run.ts'
+import type { RunRecord } from '../call/run.ts'
 import type { Used } from '../call/usage.ts'
 import { NOTHING } from '../call/usage.ts'
 import { authorize, decide, isListed } from '../decision/decide.ts'
@@ -21,7 +18,7 @@ import type { AgentPrincipal, LoadedDirectory } from '../directory/directory.ts'
 import type { Identified } from '../http/intake.ts'
 import { idempotencyKey, identifyByKey, namedAgent, waitMs } from '../http/intake.ts'
 import { fileResponse, headersOf } from '../http/response-headers.ts'
-import { isRunOf, newRunId, runIdFor } from '../run/run-id.ts'
+import { callOf, runOf, runRecord } from '../run/find-run.ts'
 import { readsAgent, readsSession } from '../run/usage-ledger.ts'
 import { pieceAsJson, streamCall } from './call-event-stream.ts'
 import type { Incoming, Verbs } from './verb.ts'
@@ -82,6 +79,7 @@ export const agentRoutes: Verbs<RouteNames> = {
         origin: originOf(body),
         key: key.value,
         create: null,
+        join: false,
         waitMs: waitMs(request),
       }),
     )
@@ -103,6 +101,7 @@ export const agentRoutes: Verbs<RouteNames> = {
         origin: originOf(body),
         key: key.value,
         create: record,
+        join: false,
         waitMs: waitMs(request),
       }),
     )
@@ -305,38 +304,9 @@ const canceller = ({ principal: { kind, name } }: Identified): Canceller => ({
   name,
 })
 
-function findRun(env: Env, { directory }: Identified, run: string) {
-  const { idKey } = identityOf(env)
-  return isRunOf(directory.tenant, run, idKey)
-    ? ok(runObject(env, directory.tenant, run))
-    : err(failure('not_found', 'no such run'))
-}
-
-function findCall(env: Env, caller: Identified, params: Incoming<'readCall'>['params']) {
-  const { run, n } = splitId(params.call)
-  const object = findRun(env, caller, run)
-  if (!object.ok || run !== params.run) return err(failure('not_found', 'no such call'))
-  return ok({ run: object.value, n })
-}
-
-function runRecord(env: Env, agent: AgentPrincipal, spec: RunSpec, key: string | null): RunRecord {
-  const { idKey } = identityOf(env)
-  const now = Date.now()
-  const id =
-    key === null ? newRunId(agent.tenant, idKey, now) : runIdFor(agent.tenant, agent.name, key, idKey)
-  return {
-    id,
-    tenant: agent.tenant,
-    agent: agent.name,
-    agentSince: agent.since,
-    session: spec.session ?? id,
-    channel: spec.channel ?? null,
-    device: spec.device ?? null,
-    budget: budgetOf(agent.spec, spec),
-    fingerprint: digestOf(spec),
-    createdAt: now,
-  }
-}
+const findRun = (env: Env, { directory }: Identified, run: string) => runOf(env, directory.tenant, run)
+const findCall = (env: Env, { directory }: Identified, { call, run }: Incoming<'readCall'>['params']) =>
+  callOf(env, directory.tenant, call, run)
 
 type Entries = ReadonlyArray<{ seq: number; kind: string }>
 

@@ -54,6 +54,16 @@ export const ROOMS: Readonly<Record<Side, Rooms>> = {
       'tenant',
       'pages',
     ],
+    mcp: [
+      'platform',
+      'call',
+      'policy',
+      'bindings.ts',
+      'directory',
+      'http',
+      'decision',
+      'run',
+    ],
     api: [
       'call',
       'tools',
@@ -71,8 +81,9 @@ export const ROOMS: Readonly<Record<Side, Rooms>> = {
       'tenant',
       'pages',
       'console',
+      'mcp',
     ],
-    'router.ts': ['platform', 'bindings.ts', 'directory', 'http', 'installation', 'decision', 'pages', 'api'],
+    'router.ts': ['platform', 'bindings.ts', 'directory', 'http', 'installation', 'decision', 'pages', 'mcp', 'api'],
     'main.ts': ['installation', 'log', 'pool', 'session', 'skills', 'channels', 'run', 'tenant', 'router.ts'],
   },
   worker: {

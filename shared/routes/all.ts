@@ -4,6 +4,7 @@
 import { AGENTS } from './agents.ts'
 import { CHANNELS } from './channels.ts'
 import { CONSOLE } from './console.ts'
+import { MCP } from './mcp.ts'
 import { OPERATORS } from './operators.ts'
 import { POLICIES } from './policies.ts'
 import { PUBLIC } from './public.ts'
@@ -18,6 +19,7 @@ import { WORKERS } from './workers.ts'
 
 export const ROUTES = {
   ...AGENTS,
+  ...MCP,
   ...OPERATORS,
   ...CHANNELS,
   ...CONSOLE,

@@ -41,6 +41,8 @@ export type Route = {
   /** For an event stream: the data of each event, by its name. */
   readonly events?: Readonly<Record<string, z.ZodType>>
   readonly failures: readonly Code[]
+  /** The route speaks JSON-RPC, so its refusals are JSON-RPC errors. */
+  readonly rpc?: true
   /** The media type of the response, if it isn't JSON. */
   readonly media?:
     | 'application/octet-stream'
