@@ -202,7 +202,8 @@ export function preferredWait({ headers }: Request): number | undefined {
   return wait === undefined ? undefined : Number(wait)
 }
 
-export const waitMs = (request: Request): number => Math.min(preferredWait(request) ?? 0, LIMITS.wait_s) * 1000
+export const waitMs = (request: Request): number =>
+  Math.min(preferredWait(request) ?? 0, LIMITS.wait_s) * 1000
 
 /** Accepts a structured-field string or a bare token of up to 255 visible characters. */
 export function idempotencyKey(request: Request): Result<string | null> {

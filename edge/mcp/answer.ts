@@ -8,6 +8,7 @@ import { logError } from '../platform/error-log.ts'
 import type { McpContext } from './context.ts'
 import { type McpMessage, type McpRequest, readMessage } from './envelope.ts'
 import { acceptedOf, checkOrigin } from './headers.ts'
+import { listen } from './listen.ts'
 import { INSTRUCTIONS, LEGACY, MODERN, RPC, SERVER_INFO, TASKS } from './protocol.ts'
 import {
   errorAnswer,
@@ -21,9 +22,9 @@ import {
 } from './rpc.ts'
 import { findRunFor, newSession, sessionNonce } from './run-handle.ts'
 import { seal, unseal } from './sealed.ts'
+import { answerTask } from './tasks.ts'
 import { callTool } from './tool-call.ts'
 import { pageOf, toolListOf } from './tool-list.ts'
-import { answerTask } from './tasks.ts'
 
 type Admitted = Omit<McpContext, 'accepted' | 'publicUrl'>
 
@@ -35,12 +36,17 @@ export async function answerMcp(admitted: Admitted, body: Uint8Array): Promise<R
   if (foreign !== undefined) return refusedRequest(foreign)
   const accepted = acceptedOf(request.headers)
   if (!accepted.json && !accepted.stream)
-    return refusedRequest(failure('not_acceptable', 'the `Accept` header names no type that this endpoint answers with'))
+    return refusedRequest(
+      failure('not_acceptable', 'the `Accept` header names no type that this endpoint answers with'),
+    )
   if (!/^application\/json(?:;\s*charset=utf-8)?$/i.test(request.headers.get('content-type') ?? ''))
     return refusedRequest(failure('unsupported_media_type', 'the body must be JSON'))
   if (request.headers.has('idempotency-key'))
     return refusedRequest(
-      failure('invalid_request', 'a header would merge all calls of a client; name the key in `_meta`: `dev.countersign/idempotencyKey`'),
+      failure(
+        'invalid_request',
+        'a header would merge all calls of a client; name the key in `_meta`: `dev.countersign/idempotencyKey`',
+      ),
     )
   const message = readMessage(body, request.headers)
   if (!message.ok) return errorAnswer(message.error.id, message.error.error)
@@ -57,7 +63,11 @@ export async function answerMcp(admitted: Admitted, body: Uint8Array): Promise<R
 
 async function answerMessage(context: McpContext, message: McpMessage): Promise<Response> {
   if (message.kind === 'request') return answerRequest(context, message)
-  if (message.kind === 'notification' && message.era === 'legacy' && message.method === 'notifications/cancelled')
+  if (
+    message.kind === 'notification' &&
+    message.era === 'legacy' &&
+    message.method === 'notifications/cancelled'
+  )
     await cancelRequest(context, message.params['requestId'])
   return new Response(null, { status: 202, headers: { 'cache-control': 'no-store' } })
 }
@@ -80,7 +90,10 @@ async function answerRequest(context: McpContext, request: McpRequest): Promise<
   const answer = era === 'modern' ? modernMethod(context, request) : legacyMethod(context, request)
   return (
     answer ??
-    errorAnswer(id, rpcError(era === 'modern' ? 404 : 200, RPC.noMethod, 'this server does not have this method'))
+    errorAnswer(
+      id,
+      rpcError(era === 'modern' ? 404 : 200, RPC.noMethod, 'this server does not have this method'),
+    )
   )
 }
 
@@ -88,6 +101,8 @@ function modernMethod(context: McpContext, request: McpRequest): Response | Prom
   switch (request.method) {
     case 'server/discover':
       return discover(request)
+    case 'subscriptions/listen':
+      return listen(context, request)
     case 'tasks/get':
     case 'tasks/update':
     case 'tasks/cancel':
@@ -158,7 +173,10 @@ function listTools({ env, directory, agent }: McpContext, { id, era, params }: M
 }
 
 /** Only a session of one client tells its requests from those of others. */
-async function cancelRequest({ env, agent, directory, request, path }: McpContext, id: unknown): Promise<void> {
+async function cancelRequest(
+  { env, agent, directory, request, path }: McpContext,
+  id: unknown,
+): Promise<void> {
   const { headers } = request
   const nonce = sessionNonce({ env, agent }, headers)
   if (!nonce.ok || nonce.value === null || (typeof id !== 'string' && typeof id !== 'number')) return

@@ -33,7 +33,11 @@ export async function* followCall(following: Following): AsyncGenerator<string, 
     const line = lineOf(value, approval)
     if (line !== undefined && (value.changed || Date.now() - shownAt >= OUTPUT_PAUSE_MS)) {
       shownAt = Date.now()
-      yield notification('notifications/progress', { progressToken: token, progress: ++progress, message: line })
+      yield notification('notifications/progress', {
+        progressToken: token,
+        progress: ++progress,
+        message: line,
+      })
     }
     if (value.end !== null || left <= 0) return run.read(agent, n, 0)
   }
@@ -41,7 +45,10 @@ export async function* followCall(following: Following): AsyncGenerator<string, 
 
 const utf8 = new TextDecoder()
 
-function lineOf({ changed, position, pieces, end }: OutputUpdate, approval: Call['approval']): string | undefined {
+function lineOf(
+  { changed, position, pieces, end }: OutputUpdate,
+  approval: Call['approval'],
+): string | undefined {
   if (end !== null) return undefined
   const state = position.state?.state
   if (changed && state !== undefined) return statusLine({ state, approval })
@@ -52,4 +59,10 @@ function lineOf({ changed, position, pieces, end }: OutputUpdate, approval: Call
 
 /** The last line that is not blank; progress bars write over theirs with a carriage return. */
 export const lastLine = (text: string): string =>
-  text.trimEnd().split(/[\r\n]/).at(-1)?.trim().slice(0, LIMITS.mcp_progress_chars).toWellFormed() ?? ''
+  text
+    .trimEnd()
+    .split(/[\r\n]/)
+    .at(-1)
+    ?.trim()
+    .slice(0, LIMITS.mcp_progress_chars)
+    .toWellFormed() ?? ''

@@ -29,10 +29,18 @@ export type McpRequest = {
   readonly method: string
   readonly params: JsonObject
   readonly meta: RequestMeta
-} & ({ readonly era: 'modern'; readonly revision: string } | { readonly era: 'legacy'; readonly revision: string })
+} & (
+  | { readonly era: 'modern'; readonly revision: string }
+  | { readonly era: 'legacy'; readonly revision: string }
+)
 export type McpMessage =
   | McpRequest
-  | { readonly kind: 'notification'; readonly era: 'modern' | 'legacy'; readonly method: string; readonly params: JsonObject }
+  | {
+      readonly kind: 'notification'
+      readonly era: 'modern' | 'legacy'
+      readonly method: string
+      readonly params: JsonObject
+    }
   /** A legacy client's answer to a request of ours. We send none, so it is ignored. */
   | { readonly kind: 'response' }
 /** `id` is null if none could be read. */
@@ -85,16 +93,24 @@ type Parts = { readonly id: Id | undefined; readonly method: string; readonly pa
 /** A request whose `_meta` names a revision is modern; the headers have to agree with it. */
 function readEra({ id, method, params }: Parts, headers: Headers): Result<McpMessage, Refusal> {
   const { _meta: meta = {} } = params
-  if (!isObject(meta)) return refuse(id ?? null, rpcError(400, RPC.invalidParams, '`_meta` must be an object'))
+  if (!isObject(meta))
+    return refuse(id ?? null, rpcError(400, RPC.invalidParams, '`_meta` must be an object'))
   if (META.version in meta) return readModern({ id, method, params }, meta, headers)
   if (isModernHeader(headers))
     return refuse(
       id ?? null,
-      rpcError(400, RPC.invalidParams, `\`params._meta\` must name \`${META.version}\` and \`${META.capabilities}\``),
+      rpcError(
+        400,
+        RPC.invalidParams,
+        `\`params._meta\` must name \`${META.version}\` and \`${META.capabilities}\``,
+      ),
     )
   const version = versionHeader(headers) ?? '2025-03-26' // as the specification has it for a missing header
   if (method !== 'initialize' && !isLegacy(version))
-    return malformed(id ?? null, `this protocol version is not supported: use one of ${[MODERN, ...LEGACY].join(', ')}`)
+    return malformed(
+      id ?? null,
+      `this protocol version is not supported: use one of ${[MODERN, ...LEGACY].join(', ')}`,
+    )
   if (id === undefined) return ok({ kind: 'notification', era: 'legacy', method, params })
   const read = readMeta(meta, false)
   return read.ok

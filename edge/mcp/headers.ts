@@ -64,7 +64,8 @@ export function checkModernHeaders(headers: Headers, { version, method, params }
   return decodeHeader(headers.get('mcp-name')) === value ? undefined : differs('Mcp-Name', `\`${named}\``)
 }
 
-const differs = (header: string, part: string): string => `the header \`${header}\` must repeat ${part} of the body`
+const differs = (header: string, part: string): string =>
+  `the header \`${header}\` must repeat ${part} of the body`
 
 const BASE64 = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })

@@ -3,9 +3,12 @@
 // stream that is pulled notices in workerd that its client is gone, and only at its next write.
 
 import { waitUntil } from 'cloudflare:workers'
+import { randomUUID } from 'node:crypto'
+import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { UNKNOWN_KEY } from '../http/intake.ts'
 import { headersOf } from '../http/response-headers.ts'
+import { logError } from '../platform/error-log.ts'
 import type { McpContext } from './context.ts'
 import { errorMessage, failureError, type Id, jsonAnswer } from './rpc.ts'
 
@@ -31,6 +34,14 @@ type Step = IteratorResult<string, LastMessage>
 export const answerHeld = (context: Context, held: Held): Response | Promise<Response> =>
   context.accepted.stream ? streamed(context, held) : collected(context, held)
 
+/** The wait failed, for example because the run's object restarted. The call itself goes on. */
+function brokenOff(id: Id, error: unknown): LastMessage {
+  const instance = randomUUID()
+  logError(instance, error)
+  const why = failure('internal', `the wait broke off, logged as ${instance}; ask again to go on waiting`)
+  return { message: errorMessage(id, failureError(why)) }
+}
+
 const refused = (id: Id): string => errorMessage(id, failureError(UNKNOWN_KEY))
 
 function streamed({ stillCaller }: Context, { id, messages, gone, released }: Held): Response {
@@ -50,7 +61,7 @@ function streamed({ stillCaller }: Context, { id, messages, gone, released }: He
         written = true // if the comment can be written, so could the answer before it
         return send(':')
       }
-      next ??= messages.next()
+      next ??= messages.next().catch((error: unknown) => ({ done: true, value: brokenOff(id, error) }))
       const step = await nextOrHeartbeat(next)
       if ((await stillCaller()) === null) {
         send(`data: ${refused(id)}`)

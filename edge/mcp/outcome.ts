@@ -53,7 +53,9 @@ function notesOn(call: Call, { joined }: Telling): string[] {
   return [
     ...(joined ? [`Joined ${id}, which an equal request proposed before; nothing was proposed again.`] : []),
     ...(edited !== undefined && state === 'succeeded'
-      ? [`The approver changed the arguments. This ran instead: ${cut(JSON.stringify(edited.arguments), 2_000)}`]
+      ? [
+          `The approver changed the arguments. This ran instead: ${cut(JSON.stringify(edited.arguments), 2_000)}`,
+        ]
       : []),
   ]
 }
@@ -98,7 +100,10 @@ function ended(call: Call, telling: Telling): Told {
     case 'rejected':
       return failed([`An approver said no: ${sentence(why)}`, 'Do not propose it again unchanged.'])
     case 'expired':
-      return failed(['Nobody answered in time, so it did not run.', 'Propose it again only if it is still needed.'])
+      return failed([
+        'Nobody answered in time, so it did not run.',
+        'Propose it again only if it is still needed.',
+      ])
     case 'lapsed':
       return failed([`It was allowed but did not run: ${sentence(why)}`, advice(call)])
     case 'cancelled':
@@ -110,7 +115,10 @@ function ended(call: Call, telling: Telling): Told {
       ])
     default:
       return failed(
-        [`It ${state === 'timed_out' ? 'ran out of time' : 'failed'}: ${sentence(failureText(call))}`, advice(call)],
+        [
+          `It ${state === 'timed_out' ? 'ran out of time' : 'failed'}: ${sentence(failureText(call))}`,
+          advice(call),
+        ],
         outputOf(call, telling),
       )
   }
@@ -124,7 +132,10 @@ const failed = (lines: readonly string[], output: readonly Block[] = []): Told =
 function succeeded(call: Call, telling: Telling): Told {
   const structured = structuredOf(call)
   if (structured === undefined && declaresOutput(call))
-    return failed(['It ran, but its output was cut, so it no longer matches its schema.'], outputOf(call, telling))
+    return failed(
+      ['It ran, but its output was cut, so it no longer matches its schema.'],
+      outputOf(call, telling),
+    )
   return {
     content: outputOf(call, telling),
     ...(structured === undefined ? {} : { structuredContent: structured }),
@@ -172,13 +183,15 @@ const failureText = ({ result }: Call): string => {
 /** The general advice of the code with which the call ended. */
 function advice({ result }: Call): string {
   const code = result?.error?.code
-  return code !== undefined && Object.hasOwn(FAILURES, code) ? sentence(entryOf(code as Code).todo) : '' // checked
+  return code !== undefined && Object.hasOwn(FAILURES, code) ? capital(entryOf(code as Code).todo) : '' // checked
 }
 
 /** What would change a denial. Time and budgets pass; all else stays as it is. */
 function remedies({ decision }: Call): string[] {
   const { explanation, code } = decision
-  const ways = (explanation?.changes ?? []).map((together) => together.map(({ words }) => words).join(' and '))
+  const ways = (explanation?.changes ?? []).map((together) =>
+    together.map(({ words }) => words).join(' and '),
+  )
   return [
     ...(ways.length === 0 ? [] : [`What would change it: ${ways.join('; or ')}.`]),
     ...(code === 'budget_spent' || code === 'policy_error' || changesWithTime(explanation)
@@ -196,7 +209,7 @@ export function resultOfRefusal(failure: Failure): ToolResult {
   const { retry, after_s } = entryOf(code)
   const lines = errors.map(({ at, message }) => `${at}: ${message}`)
   return {
-    ...failed([sentence(detail), ...lines.map(sentence), sentence(adviceOf(failure))]),
+    ...failed([sentence(detail), ...lines.map(sentence), capital(adviceOf(failure))]),
     _meta: { [`${OURS}failure`]: { code, retry, ...(after_s === undefined ? {} : { after_s }) } },
   }
 }
@@ -235,6 +248,10 @@ const sentence = (line: string): string => {
   const trimmed = line.trim()
   return trimmed === '' || /[.!?]$/.test(trimmed) ? trimmed : `${trimmed}.`
 }
+const capital = (line: string): string => sentence(`${line.charAt(0).toUpperCase()}${line.slice(1)}`)
 const cut = (line: string, chars: number): string =>
-  line.length <= chars ? line : `${line.slice(0, chars).toWellFormed()} … ${line.length - chars} characters more`
-const tail = (line: string, chars: number): string => (line.length <= chars ? line : `… ${line.slice(-chars).toWellFormed()}`)
+  line.length <= chars
+    ? line
+    : `${line.slice(0, chars).toWellFormed()} … ${line.length - chars} characters more`
+const tail = (line: string, chars: number): string =>
+  line.length <= chars ? line : `… ${line.slice(-chars).toWellFormed()}`

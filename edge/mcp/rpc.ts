@@ -23,7 +23,9 @@ export const rpcError = (
 /** A mistake in the parameters, which is no reason for a client to change the protocol's revision. */
 export const invalidParams = (message: string): RpcError => rpcError(200, RPC.invalidParams, message)
 
-export type Result = Readonly<Record<string, unknown>> & { readonly _meta?: Readonly<Record<string, unknown>> }
+export type Result = Readonly<Record<string, unknown>> & {
+  readonly _meta?: Readonly<Record<string, unknown>>
+}
 
 /** A result as its era expects it: only modern ones name their type and the server. */
 export const resultFor = (era: Era, result: Result): Result =>

@@ -2,10 +2,10 @@
 // session, or the agent's run of the day. Runs of sessions are created by their first call.
 
 import { randomBytes } from 'node:crypto'
+import { err, ok, type Result } from '../../shared/result.ts'
 import { type Env, identityOf, runObject } from '../bindings.ts'
 import type { RunRecord } from '../call/run.ts'
 import type { AgentPrincipal } from '../directory/directory.ts'
-import { err, ok, type Result } from '../../shared/result.ts'
 import { type FoundRun, runOf, runRecord } from '../run/find-run.ts'
 import { type OurMeta, SESSION } from './envelope.ts'
 import type { Era } from './protocol.ts'
@@ -56,7 +56,11 @@ export function findRunFor(
   if (!nonce.ok) return nonce
   if (nonce.value !== null) return ok(created(caller, `mcp-session ${nonce.value}`, undefined, true))
   if (caller.agent.spec.mcp?.run === 'required')
-    return err(invalidParams('name your session: send the header `Countersign-Session`, or use the path `/mcp/s/NAME`'))
+    return err(
+      invalidParams(
+        'name your session: send the header `Countersign-Session`, or use the path `/mcp/s/NAME`',
+      ),
+    )
   const day = new Date().toISOString().slice(0, 10)
   return ok(created(caller, `mcp-day ${day}`, 'mcp', false))
 }
@@ -69,7 +73,12 @@ function existing({ env, agent }: Caller, id: string): Result<RunHandle, RpcErro
 }
 
 /** An agent that is created again under its name is another agent, and gets other runs. */
-function created({ env, agent }: Caller, key: string, session: string | undefined, oneClient: boolean): RunHandle {
+function created(
+  { env, agent }: Caller,
+  key: string,
+  session: string | undefined,
+  oneClient: boolean,
+): RunHandle {
   const spec = session === undefined ? {} : { session }
   const record = runRecord(env, agent, spec, `${key} ${agent.since}`)
   return { run: runObject(env, record.tenant, record.id), runId: record.id, create: record, oneClient }

@@ -59,11 +59,16 @@ export function unseal<P extends Purpose>(
   const bytes = Buffer.from(sealed, 'base64url')
   // Several texts decode to the same bytes; only the one that we made is accepted.
   if (bytes.length < NONCE_BYTES + TAG_BYTES || bytes.toString('base64url') !== sealed) return undefined
-  const opening = createDecipheriv(ALGORITHM, key, bytes.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES })
+  const opening = createDecipheriv(ALGORITHM, key, bytes.subarray(0, NONCE_BYTES), {
+    authTagLength: TAG_BYTES,
+  })
   opening.setAAD(boundTo(purpose)).setAuthTag(bytes.subarray(-TAG_BYTES))
   let text: string
   try {
-    text = Buffer.concat([opening.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), opening.final()]).toString()
+    text = Buffer.concat([
+      opening.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)),
+      opening.final(),
+    ]).toString()
   } catch {
     return undefined
   }

@@ -19,8 +19,8 @@ import {
   failureError,
   invalidParams,
   jsonAnswer,
-  type Result as RpcResult,
   type RpcError,
+  type Result as RpcResult,
   resultFor,
   resultMessage,
   rpcError,
@@ -89,11 +89,14 @@ export async function answerTask(context: McpContext, request: McpRequest): Prom
     const call = await run.read(agent.name, n, wait)
     if (!call.ok) return errorAnswer(id, NO_TASK)
     if (!isPending(call.value)) await run.answered(agent.name, n, null, true)
-    return jsonAnswer(resultMessage(id, resultFor(era, detailedTask(context, String(params['taskId']), call.value))))
+    return jsonAnswer(
+      resultMessage(id, resultFor(era, detailedTask(context, String(params['taskId']), call.value))),
+    )
   }
   if (method === 'tasks/cancel') {
     const cancelled = await run.cancel(agent.name, n, { kind: 'agent', name: agent.name })
-    if (!cancelled.ok && cancelled.error.code === failure('not_found', '').code) return errorAnswer(id, NO_TASK)
+    if (!cancelled.ok && cancelled.error.code === failure('not_found', '').code)
+      return errorAnswer(id, NO_TASK)
   }
   return jsonAnswer(resultMessage(id, resultFor(era, {}))) // an ended call and an answer to no question change nothing
 }

@@ -1,8 +1,8 @@
 // tools/call: find the tool and the run, propose or join, wait, answer. Every call ends in the same
 // commands of the RunObject as a call of our own API.
 
-import { randomUUID } from 'node:crypto'
 import { waitUntil } from 'cloudflare:workers'
+import { randomUUID } from 'node:crypto'
 import { digestOf } from '../../shared/bytes/json.ts'
 import { type Failure, failure } from '../../shared/failures.ts'
 import { PATTERNS } from '../../shared/ids.ts'
@@ -21,8 +21,8 @@ import { isPending, pendingForm, resultOfCall, resultOfRefusal } from './outcome
 import { RESULT_TOOL } from './protocol.ts'
 import {
   errorAnswer,
-  failureError,
   errorMessage,
+  failureError,
   invalidParams,
   jsonAnswer,
   type RpcError,
@@ -53,15 +53,20 @@ type Awaited = {
 }
 
 const UNKNOWN_CALL = failure('not_found', 'there is no such call of yours')
-const UNKNOWN_STATE = invalidParams('this `requestState` belongs to no waiting call of yours with these arguments')
+const UNKNOWN_STATE = invalidParams(
+  'this `requestState` belongs to no waiting call of yours with these arguments',
+)
 
 export async function callTool(context: McpContext, request: McpRequest): Promise<Response> {
   const params = readParams(request)
   if (!params.ok) return errorAnswer(request.id, params.error)
   const { name, requestState } = params.value
-  if (!isKnown(context, name)) return errorAnswer(request.id, invalidParams(`Unknown tool: ${name.slice(0, 64)}`))
+  if (!isKnown(context, name))
+    return errorAnswer(request.id, invalidParams(`Unknown tool: ${name.slice(0, 64)}`))
   if (requestState !== undefined) return resume(context, request, params.value, requestState)
-  return name === RESULT_TOOL ? readResult(context, request, params.value) : propose(context, request, params.value)
+  return name === RESULT_TOOL
+    ? readResult(context, request, params.value)
+    : propose(context, request, params.value)
 }
 
 function readParams({ era, params }: McpRequest): Result<Params, RpcError> {
@@ -69,7 +74,9 @@ function readParams({ era, params }: McpRequest): Result<Params, RpcError> {
   if (typeof name !== 'string') return err(invalidParams('`name` must be the name of a tool'))
   if (!isObject(args)) return err(invalidParams('`arguments` must be an object'))
   if (requestState === undefined) return ok({ name, args, requestState })
-  return typeof requestState === 'string' && era === 'modern' ? ok({ name, args, requestState }) : err(UNKNOWN_STATE)
+  return typeof requestState === 'string' && era === 'modern'
+    ? ok({ name, args, requestState })
+    : err(UNKNOWN_STATE)
 }
 
 /** The same answer for a tool that does not exist and for one that is not the agent's. */
@@ -148,7 +155,9 @@ async function awaitCall(
   if (!may.ok) return toolResult(request, may.error)
   const found = callOf(env, agent.tenant, callId)
   const hold = wait ?? holdMs(context, request)
-  const call = found.ok ? await found.value.run.read(agent.name, found.value.n, Math.min(hold, LIMITS.mcp_quick_ms)) : found
+  const call = found.ok
+    ? await found.value.run.read(agent.name, found.value.n, Math.min(hold, LIMITS.mcp_quick_ms))
+    : found
   if (!found.ok || !call.ok) return toolResult(request, UNKNOWN_CALL)
   const awaited = {
     found: found.value,
@@ -177,7 +186,8 @@ async function answerAwaited(
   }
   const place = randomUUID()
   const left = hold - LIMITS.mcp_quick_ms
-  const mayWait = isPending(call) && left > 0 && (await tenantObject(env, agent.tenant).holdRequest(place, agent.name))
+  const mayWait =
+    isPending(call) && left > 0 && (await tenantObject(env, agent.tenant).holdRequest(place, agent.name))
   if (!mayWait) {
     const { message, received } = last(call)
     if (received !== undefined) waitUntil(received())
@@ -235,7 +245,8 @@ function messageOn(
 /** How long this request is held: as it asks, or by what its client can do. */
 function holdMs({ request }: McpContext, { era, meta }: McpRequest): number {
   const asked = meta.ours.waitS ?? preferredWait(request)
-  const usual = era === 'legacy' ? LIMITS.mcp_hold_legacy_s : meta.tasks ? LIMITS.mcp_hold_task_s : LIMITS.mcp_hold_s
+  const usual =
+    era === 'legacy' ? LIMITS.mcp_hold_legacy_s : meta.tasks ? LIMITS.mcp_hold_task_s : LIMITS.mcp_hold_s
   return Math.min(asked ?? usual, LIMITS.mcp_hold_most_s) * 1000
 }
 

@@ -28,7 +28,9 @@ export function toolListOf(directory: LoadedDirectory, agent: AgentPrincipal): T
 }
 
 function makeList(directory: LoadedDirectory, agent: AgentPrincipal): ToolList {
-  const own = [...directory.tools.values()].filter((tool) => isListed(agent, tool.tool.name) && hasWireName(tool))
+  const own = [...directory.tools.values()].filter(
+    (tool) => isListed(agent, tool.tool.name) && hasWireName(tool),
+  )
   const { name, spec } = agent
   const possible = possibleTools(
     directory.policies,

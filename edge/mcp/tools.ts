@@ -18,8 +18,7 @@ type Definition = {
   readonly _meta?: Readonly<Record<string, unknown>>
 }
 
-const NEEDS_APPROVAL =
-  'Needs a human approval, which may take minutes; a pending answer is not a failure.'
+const NEEDS_APPROVAL = 'Needs a human approval, which may take minutes; a pending answer is not a failure.'
 
 /** Capabilities with which a call may change something outside of its own folder. */
 const CHANGES: ReadonlySet<string> = new Set(['process_exec', 'network', 'filesystem_write'])
@@ -72,7 +71,12 @@ const RESULT_DEFINITION: Definition = {
     type: 'object',
     properties: {
       call: { type: 'string', description: 'The id of the call, which begins with `call_`.' },
-      wait_s: { type: 'integer', minimum: 0, maximum: 170, description: 'How long to wait for its end, in seconds.' },
+      wait_s: {
+        type: 'integer',
+        minimum: 0,
+        maximum: 170,
+        description: 'How long to wait for its end, in seconds.',
+      },
     },
     required: ['call'],
     additionalProperties: false,

@@ -11,7 +11,10 @@ export function possibleTools(
   agent: NonNullable<Traits['agent']>,
   tools: readonly Traits[],
 ): ReadonlySet<string> {
-  const settled = [...rules.values()].map((rule) => ({ effect: rule.effect, outcome: outcomeOf(rule, agent) }))
+  const settled = [...rules.values()].map((rule) => ({
+    effect: rule.effect,
+    outcome: outcomeOf(rule, agent),
+  }))
   const permits = settled.filter(({ effect }) => effect === 'permit')
   const forbids = settled.filter(({ effect }) => effect === 'forbid')
   const isPossible = (traits: Traits): boolean => {

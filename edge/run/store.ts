@@ -64,33 +64,6 @@ function callStatements(db: Database) {
         joinKey: p('joinKey'),
       })
       .prepare(),
-    callToJoin: db
-      .select({ record: calls.record })
-      .from(calls)
-      .where(eq(calls.joinKey, p('joinKey')))
-      .orderBy(desc(calls.n))
-      .limit(1)
-      .prepare(),
-    markDelivered: db
-      .update(calls)
-      .set({ joinKey: null, cancelAt: null })
-      .where(eq(calls.n, p('n')))
-      .prepare(),
-    cancelAt: db
-      .update(calls)
-      .set({ cancelAt: p('at') } as never)
-      .where(eq(calls.n, p('n')))
-      .prepare(),
-    abandoned: db
-      .select({ record: calls.record })
-      .from(calls)
-      .where(lte(calls.cancelAt, p('now')))
-      .prepare(),
-    nextCancel: db
-      .select({ at: sql<number | null>`min(${calls.cancelAt})` })
-      .from(calls)
-      .where(isNotNull(calls.cancelAt))
-      .prepare(),
     updateCall: db
       .update(calls)
       .set({
@@ -130,6 +103,39 @@ function callStatements(db: Database) {
       .select({ count: sql<number>`count(*)` })
       .from(calls)
       .where(and(isNotNull(calls.dueAt), eq(calls.state, 'awaiting_approval')))
+      .prepare(),
+  }
+}
+
+/** Statements on calls whose clients have not received the answer, or have gone. */
+function clientStatements(db: Database) {
+  return {
+    callToJoin: db
+      .select({ record: calls.record })
+      .from(calls)
+      .where(eq(calls.joinKey, p('joinKey')))
+      .orderBy(desc(calls.n))
+      .limit(1)
+      .prepare(),
+    markDelivered: db
+      .update(calls)
+      .set({ joinKey: null, cancelAt: null })
+      .where(eq(calls.n, p('n')))
+      .prepare(),
+    cancelAt: db
+      .update(calls)
+      .set({ cancelAt: p('at') } as never)
+      .where(eq(calls.n, p('n')))
+      .prepare(),
+    abandoned: db
+      .select({ record: calls.record })
+      .from(calls)
+      .where(lte(calls.cancelAt, p('now')))
+      .prepare(),
+    nextCancel: db
+      .select({ at: sql<number | null>`min(${calls.cancelAt})` })
+      .from(calls)
+      .where(isNotNull(calls.cancelAt))
       .prepare(),
   }
 }
@@ -222,7 +228,11 @@ export class RunStore {
   constructor(ctx: DurableObjectState) {
     this.#db = openDatabase(ctx, migrations)
     this.files = new FileStore(this.#db)
-    this.#q = { ...callStatements(this.#db), ...recordStatements(this.#db) }
+    this.#q = {
+      ...callStatements(this.#db),
+      ...clientStatements(this.#db),
+      ...recordStatements(this.#db),
+    }
   }
 
   run(): RunRow | undefined {

@@ -1,9 +1,9 @@
 // What clients of a connection do besides proposing: they receive an answer, go away without it, or
 // cancel their request. A call outlives the connection that proposed it.
 
+import { failure } from '../../../shared/failures.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { err, ok, type Result } from '../../../shared/result.ts'
-import { failure } from '../../../shared/failures.ts'
 import { type CallRecord, type Canceller, hasEnded } from '../../call/lifecycle.ts'
 import { directoryOf } from '../../directory/directory.ts'
 import type { RunContext } from '../context.ts'

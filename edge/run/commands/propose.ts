@@ -112,7 +112,11 @@ const joinKeyOf = ({ tools }: LoadedDirectory, { join, key, tool, args }: Propos
  * The call of an earlier proposal with the same key or, if its answer was not received, with the
  * same content.
  */
-function earlierCall(run: RunContext, { key }: ProposalInput, joinKey: string | null): CallRecord | undefined {
+function earlierCall(
+  run: RunContext,
+  { key }: ProposalInput,
+  joinKey: string | null,
+): CallRecord | undefined {
   if (key !== null) return run.store.callByKey(key)
   const equal = joinKey === null ? undefined : run.store.callToJoin(joinKey)
   const isRecent =

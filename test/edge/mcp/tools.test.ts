@@ -9,7 +9,11 @@ import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
 const fixtures = new Fixtures('mcp-tools', sharedStack())
 const tool = await fixtures.tool({
-  input_schema: { type: 'object', properties: { text: { type: 'string', maxLength: 100 } }, additionalProperties: false },
+  input_schema: {
+    type: 'object',
+    properties: { text: { type: 'string', maxLength: 100 } },
+    additionalProperties: false,
+  },
 })
 const sensitive = await fixtures.tool({ sensitive: true })
 const agent = await fixtures.agent({ tools: [tool, sensitive] })
@@ -55,7 +59,10 @@ test('a modern client discovers the server, and a legacy client initializes it',
 test('the list of tools is the same text each time, sorted by name, with our own tool', async () => {
   for (const era of ERAS) {
     const client = clientOf(era)
-    const [one, other] = [await client.send('tools/list', {}, { id: 1 }), await client.send('tools/list', {}, { id: 1 })]
+    const [one, other] = [
+      await client.send('tools/list', {}, { id: 1 }),
+      await client.send('tools/list', {}, { id: 1 }),
+    ]
     const { result } = await one.answer()
     await other.answer()
     expect(one.text).toBe(other.text)
@@ -64,7 +71,12 @@ test('the list of tools is the same text each time, sorted by name, with our own
     expect(tools.find(({ name }) => name === tool)).toMatchObject({
       description: 'a tool of a test',
       inputSchema: { type: 'object', additionalProperties: false },
-      annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: false, openWorldHint: false },
+      annotations: {
+        readOnlyHint: true,
+        destructiveHint: false,
+        idempotentHint: false,
+        openWorldHint: false,
+      },
     })
     expect(tools.find(({ name }) => name === sensitive)).toMatchObject({
       description: expect.stringContaining('Needs a human approval'),
@@ -81,7 +93,9 @@ test('a call that a worker runs is answered with its output and its attestation'
     const calls = unwrap(await fixtures.root('listCalls', { query: { last: 1 } }))
     expect(calls).toBeDefined()
     const pending = await client.call(tool, { text: 'x' }, { wait: 0 })
-    const { id } = callIn(pending.resultType === 'input_required' ? await client.call('countersign_result', {}) : pending)
+    const { id } = callIn(
+      pending.resultType === 'input_required' ? await client.call('countersign_result', {}) : pending,
+    )
     await peer.run(id, { stdout: 'done' })
     const { result } = await exchange.answer()
     expect(textOf(result ?? {})).toBe('done')

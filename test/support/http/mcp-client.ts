@@ -82,7 +82,9 @@ export class McpExchange {
       const found = look(this)
       if (found !== undefined) return found
       if (this.#ended || Date.now() > end)
-        throw new Error(`${what} did not come; status ${this.status}, received ${JSON.stringify(this.received)}`)
+        throw new Error(
+          `${what} did not come; status ${this.status}, received ${JSON.stringify(this.received)}`,
+        )
     }
   }
 
@@ -135,7 +137,11 @@ export class McpClient {
   }
 
   /** The headers and the message of a well-formed request. */
-  request(method: string, params: Json = {}, wish: Wish = {}): { headers: Record<string, string>; message: Json } {
+  request(
+    method: string,
+    params: Json = {},
+    wish: Wish = {},
+  ): { headers: Record<string, string>; message: Json } {
     const { id = ++this.#count, meta = {}, capabilities = this.#capabilities, headers = {}, wait } = wish
     const named = params[NAMED[method] ?? (method.startsWith('tasks/') ? 'taskId' : '')]
     const isModern = this.era === 'modern'
