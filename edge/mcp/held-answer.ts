@@ -1,8 +1,8 @@
-// Answers a request that has to wait: as server-sent events with comments in between, so that we
-// notice a client that is gone and nobody cuts a silent connection, or as one JSON document. Only a
-// stream that is pulled notices in workerd that its client is gone, and only at its next write.
+// Answers a request that has to wait: as server-sent events or as one JSON document, with a comment
+// or a blank in between, so that nobody cuts a silent connection. Only a stream that is pulled
+// notices in workerd that its client is gone, and only at the second write afterwards: the first
+// one makes the client's host refuse.
 
-import { waitUntil } from 'cloudflare:workers'
 import { randomUUID } from 'node:crypto'
 import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -10,7 +10,7 @@ import { UNKNOWN_KEY } from '../http/intake.ts'
 import { headersOf } from '../http/response-headers.ts'
 import { logError } from '../platform/error-log.ts'
 import type { McpContext } from './context.ts'
-import { errorMessage, failureError, type Id, jsonAnswer } from './rpc.ts'
+import { errorMessage, failureError, type Id,  } from './rpc.ts'
 
 export type LastMessage = {
   readonly message: string
@@ -31,8 +31,59 @@ export type Held = {
 type Context = Pick<McpContext, 'accepted' | 'stillCaller'>
 type Step = IteratorResult<string, LastMessage>
 
-export const answerHeld = (context: Context, held: Held): Response | Promise<Response> =>
-  context.accepted.stream ? streamed(context, held) : collected(context, held)
+/** How a kind of response carries messages, and what it sends to show that it is still there. */
+type Framing = { readonly type: string; readonly still: string; readonly message: (text: string) => string }
+const EVENTS: Framing = { type: 'text/event-stream', still: ':\n\n', message: (text) => `data: ${text}\n\n` }
+/** JSON may begin with blanks. */
+const DOCUMENT: Framing = { type: 'application/json', still: '\n', message: (text) => text }
+
+/**
+ * Before the answer we wait for the refusal of a client that is gone, for a part of the time that
+ * the client has waited anyway.
+ */
+const PROBE_PART = 1 / 20
+const PROBE_MOST_MS = 250
+
+export function answerHeld({ accepted, stillCaller }: Context, held: Held): Response {
+  const { id, messages, gone, released } = held
+  const framing = accepted.stream ? EVENTS : DOCUMENT
+  const text = new TextEncoder()
+  const since = Date.now()
+  let next: Promise<Step> | undefined
+  let last: LastMessage | undefined
+  let state: 'waiting' | 'probed' | 'answered' = 'waiting'
+  const stream = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      const send = (frame: string) => controller.enqueue(text.encode(frame))
+      const end = async (...work: Array<Promise<unknown> | undefined>) => {
+        await Promise.allSettled([released(), ...work])
+        controller.close()
+      }
+      if (state === 'answered') return end(last?.received?.())
+      if (state === 'probed' && last !== undefined) {
+        await pause(Math.min((Date.now() - since) * PROBE_PART, PROBE_MOST_MS))
+        state = 'answered'
+        return send(framing.message(last.message))
+      }
+      next ??= messages.next().catch((error: unknown) => ({ done: true, value: brokenOff(id, error) }))
+      const step = await nextOrHeartbeat(next)
+      if ((await stillCaller()) === null) {
+        send(framing.message(errorMessage(id, failureError(UNKNOWN_KEY))))
+        return end()
+      }
+      if (step === 'heartbeat') return send(framing.still)
+      next = undefined
+      if (step.done !== true) return send(accepted.stream ? framing.message(step.value) : framing.still)
+      last = step.value
+      state = 'probed'
+      send(framing.still)
+    },
+    cancel: () => Promise.allSettled([released(), gone()]).then(() => undefined),
+  })
+  return new Response(stream, { headers: { ...headersOf(framing.type), 'x-accel-buffering': 'no' } })
+}
+
+const pause = (ms: number): Promise<void> => new Promise((go) => setTimeout(go, ms))
 
 /** The wait failed, for example because the run's object restarted. The call itself goes on. */
 function brokenOff(id: Id, error: unknown): LastMessage {
@@ -40,60 +91,6 @@ function brokenOff(id: Id, error: unknown): LastMessage {
   logError(instance, error)
   const why = failure('internal', `the wait broke off, logged as ${instance}; ask again to go on waiting`)
   return { message: errorMessage(id, failureError(why)) }
-}
-
-const refused = (id: Id): string => errorMessage(id, failureError(UNKNOWN_KEY))
-
-function streamed({ stillCaller }: Context, { id, messages, gone, released }: Held): Response {
-  const text = new TextEncoder()
-  let next: Promise<Step> | undefined
-  let last: LastMessage | undefined
-  let written = false
-  const stream = new ReadableStream<Uint8Array>({
-    async pull(controller) {
-      const send = (lines: string) => controller.enqueue(text.encode(`${lines}\n\n`))
-      const end = async (...work: Array<Promise<unknown> | undefined>) => {
-        await Promise.allSettled([released(), ...work])
-        controller.close()
-      }
-      if (written) return end(last?.received?.())
-      if (last !== undefined) {
-        written = true // if the comment can be written, so could the answer before it
-        return send(':')
-      }
-      next ??= messages.next().catch((error: unknown) => ({ done: true, value: brokenOff(id, error) }))
-      const step = await nextOrHeartbeat(next)
-      if ((await stillCaller()) === null) {
-        send(`data: ${refused(id)}`)
-        return end()
-      }
-      if (step === 'heartbeat') return send(':')
-      next = undefined
-      if (step.done === true) last = step.value
-      send(`data: ${step.done === true ? step.value.message : step.value}`)
-    },
-    cancel: () => Promise.allSettled([released(), gone()]).then(() => undefined),
-  })
-  return new Response(stream, { headers: { ...headersOf('text/event-stream'), 'x-accel-buffering': 'no' } })
-}
-
-/** Nobody notices that such a client is gone: it receives no byte before the answer. */
-async function collected({ stillCaller }: Context, { id, messages, released }: Held): Promise<Response> {
-  try {
-    for (let next = messages.next(); ; ) {
-      const step = await nextOrHeartbeat(next)
-      if ((await stillCaller()) === null) return jsonAnswer(refused(id), 401)
-      if (step === 'heartbeat') continue
-      if (step.done === true) {
-        const { message, received } = step.value
-        if (received !== undefined) waitUntil(received())
-        return jsonAnswer(message)
-      }
-      next = messages.next()
-    }
-  } finally {
-    waitUntil(released())
-  }
 }
 
 async function nextOrHeartbeat(next: Promise<Step>): Promise<Step | 'heartbeat'> {
