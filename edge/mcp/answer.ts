@@ -9,6 +9,7 @@ import type { McpContext } from './context.ts'
 import { type McpMessage, type McpRequest, readMessage } from './envelope.ts'
 import { acceptedOf, checkOrigin } from './headers.ts'
 import { listen } from './listen.ts'
+import { pageOf } from './page.ts'
 import { INSTRUCTIONS, LEGACY, MODERN, RPC, SERVER_INFO, TASKS } from './protocol.ts'
 import {
   errorAnswer,
@@ -24,7 +25,7 @@ import { findRunFor, newSession, sessionNonce } from './run-handle.ts'
 import { seal, unseal } from './sealed.ts'
 import { answerTask } from './tasks.ts'
 import { callTool } from './tool-call.ts'
-import { pageOf, toolListOf } from './tool-list.ts'
+import { toolListOf } from './tool-list.ts'
 
 type Admitted = Omit<McpContext, 'accepted' | 'publicUrl'>
 
@@ -162,7 +163,7 @@ function listTools({ env, directory, agent }: McpContext, { id, era, params }: M
   const place = typeof cursor === 'string' ? unseal(mcpKey, 'cursor', agent, cursor, Date.now()) : undefined
   if (cursor !== undefined && place === undefined)
     return errorAnswer(id, invalidParams('this cursor is not from a list of yours'))
-  const { texts, last } = pageOf(toolListOf(directory, agent), place?.after ?? null)
+  const { texts, last } = pageOf(toolListOf(directory, agent).tools, place?.after ?? null)
   const rest = {
     ...(last === null ? {} : { nextCursor: seal(mcpKey, 'cursor', agent, { after: last }) }),
     ...(era === 'modern' ? CACHING : {}),

@@ -3,6 +3,7 @@
 
 import { z } from 'zod'
 import { BODY_BOUNDS, type Json, parseJson } from '../../shared/bytes/json.ts'
+import { CallOrigin } from '../../shared/evidence/origin.ts'
 import type { Code } from '../../shared/failures.ts'
 import { RunId } from '../../shared/fields.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -54,9 +55,13 @@ const OurMeta = z.strictObject({
     .string()
     .regex(/^[\x21-\x7e]{1,255}$/, 'has 1 to 255 visible ASCII characters')
     .optional(),
+  reason: CallOrigin.shape.reason,
   waitS: z.int().min(0).max(LIMITS.mcp_hold_most_s).optional(),
 })
 export type OurMeta = z.infer<typeof OurMeta>
+
+/** Other names are left out: the name is signed and shown. */
+const CLIENT = /^[\x20-\x7e]+$/
 
 const NOT_JSON: ReadonlySet<Code> = new Set(['not_json', 'json_bad_text'])
 const refuse = (id: Id | null, error: RpcError): Result<never, Refusal> => err({ id, error })
@@ -165,7 +170,7 @@ function readMeta(meta: JsonObject, modern: boolean): Result<RequestMeta, string
     progressToken,
     tasks: objectAt(objectAt(capabilities, 'extensions'), TASKS) !== undefined,
     opensUrls: objectAt(elicitation, 'url') !== undefined,
-    client: typeof name === 'string' ? name.slice(0, LIMITS.mcp_client_chars) : null,
+    client: typeof name === 'string' && CLIENT.test(name) ? name.slice(0, LIMITS.mcp_client_chars) : null,
     ours: ours.data,
   })
 }

@@ -10,7 +10,7 @@ import { UNKNOWN_KEY } from '../http/intake.ts'
 import { headersOf } from '../http/response-headers.ts'
 import { logError } from '../platform/error-log.ts'
 import type { McpContext } from './context.ts'
-import { errorMessage, failureError, type Id,  } from './rpc.ts'
+import { errorMessage, failureError, type Id } from './rpc.ts'
 
 export type LastMessage = {
   readonly message: string

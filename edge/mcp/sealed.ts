@@ -6,7 +6,6 @@ import { Buffer } from 'node:buffer'
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import { z } from 'zod'
 import { CallId, Sha256, Time } from '../../shared/fields.ts'
-import type { AgentPrincipal } from '../directory/directory.ts'
 
 const ALGORITHM = 'aes-256-gcm'
 const NONCE_BYTES = 12
@@ -33,7 +32,8 @@ const PURPOSES = {
 export type Purpose = keyof typeof PURPOSES
 export type Sealed<P extends Purpose> = z.infer<(typeof PURPOSES)[P]>
 
-type Owner = Pick<AgentPrincipal, 'tenant' | 'name' | 'since'>
+/** The agent. A later agent of the same name is another one. */
+type Owner = { readonly tenant: string; readonly name: string; readonly since: number }
 const ownerOf = ({ tenant, name, since }: Owner): readonly unknown[] => [tenant, name, since]
 
 const boundTo = (purpose: Purpose): Buffer => Buffer.from(`countersign mcp ${purpose} v1`)

@@ -4,6 +4,7 @@
 import { waitUntil } from 'cloudflare:workers'
 import { randomUUID } from 'node:crypto'
 import { digestOf } from '../../shared/bytes/json.ts'
+import type { CallOrigin } from '../../shared/evidence/origin.ts'
 import { type Failure, failure } from '../../shared/failures.ts'
 import { PATTERNS } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -32,7 +33,6 @@ import {
 import { findRunFor } from './run-handle.ts'
 import { seal, unseal } from './sealed.ts'
 import { createdTask } from './tasks.ts'
-import { hasWireName } from './tools.ts'
 
 type Params = {
   readonly name: string
@@ -82,7 +82,7 @@ function readParams({ era, params }: McpRequest): Result<Params, RpcError> {
 /** The same answer for a tool that does not exist and for one that is not the agent's. */
 function isKnown({ directory, agent }: McpContext, name: string): boolean {
   const tool = directory.tools.get(name)
-  return name === RESULT_TOOL || (tool !== undefined && hasWireName(tool) && isListed(agent, name))
+  return name === RESULT_TOOL || (tool !== undefined && isListed(agent, name))
 }
 
 async function propose(context: McpContext, request: McpRequest, { name, args }: Params): Promise<Response> {
@@ -102,6 +102,7 @@ async function propose(context: McpContext, request: McpRequest, { name, args }:
     tool: name,
     args,
     files: [],
+    origin: originOf(request),
     key,
     create,
     join: true,
@@ -241,6 +242,12 @@ function messageOn(
   const chars = agent.spec.mcp?.output_chars ?? LIMITS.mcp_output_chars
   return resultMessage(id, resultFor(era, resultOfCall(call, { publicUrl, joined, chars })))
 }
+
+/** For the record: nothing of it decides. */
+const originOf = ({ revision, meta: { client, ours } }: McpRequest): CallOrigin => ({
+  ...(ours.reason === undefined ? {} : { reason: ours.reason }),
+  via: { protocol: 'mcp', revision, ...(client === null ? {} : { client }) },
+})
 
 /** How long this request is held: as it asks, or by what its client can do. */
 function holdMs({ request }: McpContext, { era, meta }: McpRequest): number {

@@ -2,14 +2,13 @@
 // Hiding decides nothing: a call of a hidden tool is decided and denied like any other.
 
 import { sha256 } from '../../shared/bytes/json.ts'
-import { LIMITS } from '../../shared/limits.ts'
 import { isListed } from '../decision/decide.ts'
 import type { AgentPrincipal, LoadedDirectory } from '../directory/directory.ts'
 import { possibleTools } from '../policy/possible-tools.ts'
+import type { Listed } from './page.ts'
 import { RESULT_TOOL } from './protocol.ts'
-import { definitionText, hasWireName, RESULT_TEXT } from './tools.ts'
+import { definitionText, RESULT_TEXT } from './tools.ts'
 
-type Listed = { readonly name: string; readonly text: string }
 export type ToolList = {
   /** By name, so that an unchanged list is the same text to a model's prompt cache. */
   readonly tools: readonly Listed[]
@@ -28,9 +27,7 @@ export function toolListOf(directory: LoadedDirectory, agent: AgentPrincipal): T
 }
 
 function makeList(directory: LoadedDirectory, agent: AgentPrincipal): ToolList {
-  const own = [...directory.tools.values()].filter(
-    (tool) => isListed(agent, tool.tool.name) && hasWireName(tool),
-  )
+  const own = [...directory.tools.values()].filter((tool) => isListed(agent, tool.tool.name))
   const { name, spec } = agent
   const possible = possibleTools(
     directory.policies,
@@ -43,15 +40,4 @@ function makeList(directory: LoadedDirectory, agent: AgentPrincipal): ToolList {
   tools.push({ name: RESULT_TOOL, text: RESULT_TEXT })
   tools.sort((a, b) => (a.name < b.name ? -1 : 1))
   return { tools, digest: sha256(tools.map(({ text }) => text).join('\n')) }
-}
-
-/** One page: the tools after `after`, and the last name if there are more. */
-export function pageOf(
-  { tools }: ToolList,
-  after: string | null,
-): { readonly texts: readonly string[]; readonly last: string | null } {
-  const from = after === null ? 0 : tools.findIndex(({ name }) => name > after)
-  const page = from < 0 ? [] : tools.slice(from, from + LIMITS.mcp_tools_page)
-  const last = page.at(-1)?.name ?? null
-  return { texts: page.map(({ text }) => text), last: last === tools.at(-1)?.name ? null : last }
 }

@@ -4,10 +4,6 @@
 import type { LoadedTool } from '../directory/directory.ts'
 import { OURS, RESULT_TOOL } from './protocol.ts'
 
-/** The form of a name that every host of models accepts, with room for the host's own prefix. */
-const WIRE_NAME = /^[a-z][a-z0-9_-]{0,49}$/
-export const hasWireName = ({ tool: { name } }: LoadedTool): boolean => WIRE_NAME.test(name)
-
 type Schema = Readonly<Record<string, unknown>>
 type Definition = {
   readonly name: string

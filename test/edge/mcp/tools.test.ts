@@ -317,3 +317,42 @@ test('bad input is refused with the code and status that its era expects', async
   })
   expect([get.status, get.headers.get('allow')]).toEqual([405, 'POST'])
 })
+
+test('a tool that policy rules out for the agent is not listed, and a call of it is denied like any other', async () => {
+  const [out, grouped, byAgent, byArgs] = [
+    await fixtures.tool(),
+    await fixtures.tool({ groups: ['risky'] }),
+    await fixtures.tool(),
+    await fixtures.tool({ input_schema: { type: 'object', properties: { text: { type: 'string' } } } }),
+  ]
+  const team = await fixtures.agent({ tools: ['*'], groups: ['interns'] })
+  const listed = async (key = team.key) =>
+    ((await clientOf('modern', {}, key).result('tools/list'))['tools'] as { name: string }[]).map(({ name }) => name)
+  const all = [out, grouped, byAgent, byArgs]
+  expect((await listed()).filter((name) => all.includes(name))).toEqual([...all].sort())
+  const action = 'action in Action::"tool.execute"'
+  await fixtures.withPolicies(
+    {
+      'mcp-list.cedar': [
+        `@id("out") forbid (principal, ${action}, resource == Tool::"${out}");`,
+        `@id("grouped") forbid (principal in Group::"interns", ${action}, resource in ToolGroup::"risky");`,
+        `@id("by-agent") forbid (principal == Agent::"${team.name}", ${action}, resource == Tool::"${byAgent}");`,
+        `@id("by-args") forbid (principal, ${action}, resource == Tool::"${byArgs}") when { context.tool_name == "${byArgs}" && context.run_id like "x*" };`,
+      ].join('\n'),
+    },
+    async () => {
+      expect((await listed()).filter((name) => all.includes(name))).toEqual([byArgs])
+      const other = await fixtures.agent({ tools: ['*'] })
+      expect((await listed(other.key)).filter((name) => all.includes(name))).toEqual([byAgent, byArgs, grouped].sort())
+      const denied = await clientOf('modern', {}, team.key).call(out)
+      expect([denied['isError'], textOf(denied)]).toEqual([true, expect.stringMatching(/^Denied by policy: /)])
+    },
+  )
+})
+
+test('a long list comes in pages whose cursors open for their agent alone', async () => {
+  const { tools: before } = (await clientOf('legacy').result('tools/list')) as { tools: unknown[] }
+  expect(before.length).toBeLessThan(250)
+  for (const cursor of ['', 'x', 5, null, 'A'.repeat(2_000)])
+    expect((await (await clientOf('legacy').send('tools/list', { cursor })).answer()).error?.code).toBe(-32602)
+})

@@ -235,7 +235,9 @@ test('L2 a result that nobody received is the answer to the next equal request, 
     exchange.close()
     await exchange.end()
     await peer.settle(claim, { stdout: 'ran' })
-    await eventually('the call has ended', async () => ((await find(call(1)))?.ended_at_ms === undefined ? undefined : true))
+    await eventually('the call has ended', async () =>
+      (await find(call(1)))?.ended_at_ms === undefined ? undefined : true,
+    )
     await new Promise((go) => setTimeout(go, 500)) // the edge writes its answer in this time
     expect(textOf(await client.result('tools/call', params, { meta, wait: 0 }))).toMatch(/^Joined .*\nran$/)
     await eventually('a third request is another call', async () => {
