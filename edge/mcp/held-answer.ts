@@ -41,7 +41,8 @@ const DOCUMENT: Framing = { type: 'application/json', still: '\n', message: (tex
  * Before the answer we wait for the refusal of a client that is gone, for a part of the time that
  * the client has waited anyway.
  */
-const PROBE_PART = 1 / 20
+const PROBE_PART = 1 / 10
+const PROBE_LEAST_MS = 30
 const PROBE_MOST_MS = 250
 
 export function answerHeld({ accepted, stillCaller }: Context, held: Held): Response {
@@ -61,7 +62,7 @@ export function answerHeld({ accepted, stillCaller }: Context, held: Held): Resp
       }
       if (state === 'answered') return end(last?.received?.())
       if (state === 'probed' && last !== undefined) {
-        await pause(Math.min((Date.now() - since) * PROBE_PART, PROBE_MOST_MS))
+        await pause(Math.min(Math.max((Date.now() - since) * PROBE_PART, PROBE_LEAST_MS), PROBE_MOST_MS))
         state = 'answered'
         return send(framing.message(last.message))
       }

@@ -327,7 +327,9 @@ test('a tool that policy rules out for the agent is not listed, and a call of it
   ]
   const team = await fixtures.agent({ tools: ['*'], groups: ['interns'] })
   const listed = async (key = team.key) =>
-    ((await clientOf('modern', {}, key).result('tools/list'))['tools'] as { name: string }[]).map(({ name }) => name)
+    ((await clientOf('modern', {}, key).result('tools/list'))['tools'] as { name: string }[]).map(
+      ({ name }) => name,
+    )
   const all = [out, grouped, byAgent, byArgs]
   expect((await listed()).filter((name) => all.includes(name))).toEqual([...all].sort())
   const action = 'action in Action::"tool.execute"'
@@ -343,9 +345,14 @@ test('a tool that policy rules out for the agent is not listed, and a call of it
     async () => {
       expect((await listed()).filter((name) => all.includes(name))).toEqual([byArgs])
       const other = await fixtures.agent({ tools: ['*'] })
-      expect((await listed(other.key)).filter((name) => all.includes(name))).toEqual([byAgent, byArgs, grouped].sort())
+      expect((await listed(other.key)).filter((name) => all.includes(name))).toEqual(
+        [byAgent, byArgs, grouped].sort(),
+      )
       const denied = await clientOf('modern', {}, team.key).call(out)
-      expect([denied['isError'], textOf(denied)]).toEqual([true, expect.stringMatching(/^Denied by policy: /)])
+      expect([denied['isError'], textOf(denied)]).toEqual([
+        true,
+        expect.stringMatching(/^Denied by policy: /),
+      ])
     },
   )
 })
@@ -354,5 +361,7 @@ test('a long list comes in pages whose cursors open for their agent alone', asyn
   const { tools: before } = (await clientOf('legacy').result('tools/list')) as { tools: unknown[] }
   expect(before.length).toBeLessThan(250)
   for (const cursor of ['', 'x', 5, null, 'A'.repeat(2_000)])
-    expect((await (await clientOf('legacy').send('tools/list', { cursor })).answer()).error?.code).toBe(-32602)
+    expect((await (await clientOf('legacy').send('tools/list', { cursor })).answer()).error?.code).toBe(
+      -32602,
+    )
 })

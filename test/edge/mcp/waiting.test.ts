@@ -232,6 +232,7 @@ test('L2 a result that nobody received is the answer to the next equal request, 
     const params = { name: tool, arguments: {} }
     const exchange = await client.send('tools/call', params, { meta, wait: 60, headers: { accept } })
     const claim = unwrap(await peer.claim(call(1)))
+    await new Promise((go) => setTimeout(go, 1_000)) // the longer a client has waited, the longer the edge looks for it
     exchange.close()
     await exchange.end()
     await peer.settle(claim, { stdout: 'ran' })
