@@ -58,7 +58,7 @@ function lineOf(
 }
 
 /** The last line that is not blank; progress bars write over theirs with a carriage return. */
-export const lastLine = (text: string): string =>
+const lastLine = (text: string): string =>
   text
     .trimEnd()
     .split(/[\r\n]/)

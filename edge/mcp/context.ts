@@ -1,4 +1,4 @@
-// What every method of the endpoint gets: the admitted request, its caller, and a way to check the
+// The input of every method of the endpoint: the admitted request, its caller, and a way to check the
 // caller again while a request is held.
 
 import type { Env } from '../bindings.ts'

@@ -14,7 +14,7 @@ import { type Id, type RpcError, rpcError } from './rpc.ts'
 
 export type JsonObject = { readonly [key: string]: Json }
 
-/** What a request says of itself in `_meta`. */
+/** A request's own account of itself, in `_meta`. */
 export type RequestMeta = {
   readonly progressToken: Id | null
   /** Whether the client can hold a task, and whether it can open a page for its user. */
@@ -177,7 +177,7 @@ function readMeta(meta: JsonObject, modern: boolean): Result<RequestMeta, string
 
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
-export const objectAt = (value: JsonObject | undefined, key: string): JsonObject | undefined => {
+const objectAt = (value: JsonObject | undefined, key: string): JsonObject | undefined => {
   const inner = value?.[key]
   return isObject(inner) ? inner : undefined
 }

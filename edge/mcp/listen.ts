@@ -60,7 +60,7 @@ export async function listen(context: McpContext, request: McpRequest): Promise<
 
 const NOTHING: Wanted = { tools: false, tasks: [] }
 
-/** What of the wish can be honoured: tasks of others don't exist for this agent. */
+/** The part of the wish that can be honoured: tasks of others don't exist for this agent. */
 function readWanted(context: McpContext, { params, meta }: McpRequest): Wanted | undefined {
   const { notifications } = params
   if (!isObject(notifications) || !context.accepted.stream) return undefined

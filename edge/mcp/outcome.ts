@@ -1,4 +1,4 @@
-// What a model reads about a call: one table from the call's state to a tool result. Pure. A denial
+// The words that a model reads about a call: one table from the call's state to a tool result. Pure. A denial
 // or a failure is a result with `isError`, because models see no JSON-RPC errors. Our sentences and
 // a tool's output never share a text block: the output is untrusted.
 
@@ -186,7 +186,7 @@ function advice({ result }: Call): string {
   return code !== undefined && Object.hasOwn(FAILURES, code) ? capital(entryOf(code as Code).todo) : '' // checked
 }
 
-/** What would change a denial. Time and budgets pass; all else stays as it is. */
+/** The changes that would lift a denial. Time and budgets pass; all else stays as it is. */
 function remedies({ decision }: Call): string[] {
   const { explanation, code } = decision
   const ways = (explanation?.changes ?? []).map((together) =>
@@ -234,7 +234,7 @@ function metaOf(call: Call, publicUrl: string): Record<string, unknown> {
   }
 }
 
-/** What a call is doing, in the words of a progress message or of a task. */
+/** A call's present state, in the words of a progress message or of a task. */
 export function statusLine({ state, approval }: Pick<Call, 'state' | 'approval'>): string {
   if (state === 'awaiting_approval')
     return approval === undefined

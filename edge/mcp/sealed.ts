@@ -13,7 +13,7 @@ const TAG_BYTES = 16
 /** The longest text that we seal has less than 500 characters. */
 const MOST_CHARS = 1_024
 
-/** What is sealed for each purpose, besides its owner. Times are in ms of the edge's clock. */
+/** The sealed values of each purpose, besides their owner. Times are in ms of the edge's clock. */
 const PURPOSES = {
   /** A legacy client's session: one connection, one run. */
   session: z.strictObject({ nonce: z.string() }),

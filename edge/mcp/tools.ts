@@ -19,7 +19,7 @@ const NEEDS_APPROVAL = 'Needs a human approval, which may take minutes; a pendin
 /** Capabilities with which a call may change something outside of its own folder. */
 const CHANGES: ReadonlySet<string> = new Set(['process_exec', 'network', 'filesystem_write'])
 
-export function definitionOf({ tool, capabilities, sensitive }: LoadedTool): Definition {
+function definitionOf({ tool, capabilities, sensitive }: LoadedTool): Definition {
   const { name, version, digest, description, input_schema, output_schema, idempotent, egress } = tool
   const outputSchema = output_schema === undefined ? undefined : orPending(output_schema)
   return {
@@ -37,7 +37,7 @@ export function definitionOf({ tool, capabilities, sensitive }: LoadedTool): Def
   }
 }
 
-/** What a result holds as long as the call has not ended, in place of the tool's output. */
+/** The content of a result as long as the call has not ended, in place of the tool's output. */
 const PENDING: Schema = {
   type: 'object',
   required: ['countersign'],

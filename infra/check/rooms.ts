@@ -137,7 +137,8 @@ export const ROOMS: Readonly<Record<Side, Rooms>> = {
   shared: {
     'failures.ts': [],
     'ids.ts': [],
-    'limits.ts': [],
+    'mcp-limits.ts': [],
+    'limits.ts': ['mcp-limits.ts'],
     'fields.ts': ['ids.ts'],
     'result.ts': ['failures.ts'],
     schema: ['failures.ts', 'ids.ts', 'limits.ts', 'result.ts'],

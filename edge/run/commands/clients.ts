@@ -1,4 +1,4 @@
-// What clients of a connection do besides proposing: they receive an answer, go away without it, or
+// Clients of a connection, besides their proposals: they receive an answer, go away without it, or
 // cancel their request. A call outlives the connection that proposed it.
 
 import { failure } from '../../../shared/failures.ts'

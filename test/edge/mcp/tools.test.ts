@@ -2,10 +2,9 @@
 // with the answers that a model reads.
 
 import { expect, test } from 'vitest'
-import { callId, splitId } from '../../../shared/ids.ts'
-import { eventually } from '../../support/eventually.ts'
 import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { McpClient, textOf } from '../../support/http/mcp-client.ts'
+import { McpCalls } from '../../support/mcp-calls.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
@@ -88,38 +87,16 @@ test('the list of tools is the same text each time, sorted by name, with our own
   }
 })
 
-/** A client with a run of its own, whose calls have known ids. */
-async function clientInRun(era: 'modern' | 'legacy', capabilities = {}) {
-  const { id: run } = unwrap(await agent.client('createRun', { body: {} }))
-  const client = new McpClient(fixtures.url, agent.key, era, capabilities)
-  const meta = { 'dev.countersign/run': run }
-  return { run, meta, client, call: (n: number) => callId(run, n) }
-}
-const read = async (id: string) =>
-  unwrap(await agent.client('readCall', { params: { run: splitId(id).run, call: id } }))
-const proposed = (id: string) =>
-  eventually(`call ${id} is proposed`, async () => {
-    const found = await agent.client('readCall', { params: { run: splitId(id).run, call: id } })
-    return found.ok ? found.value : undefined
-  })
-const approve = async (id: string) => {
-  const { approval } = await proposed(id)
-  return unwrap(
-    await fixtures.root('answerApproval', {
-      params: { id: approval?.id ?? '' },
-      body: { decision: 'approve' },
-    }),
-  )
-}
+const calls = new McpCalls(fixtures, agent)
 
 test('a call that a worker runs is answered with its output, its digest and its attestation', async () => {
   for (const era of ERAS) {
-    const { client, meta, call, run } = await clientInRun(era)
+    const { client, meta, call, run } = await calls.clientInRun(era)
     const answering = client.call(tool, { text: 'x' }, { meta })
-    const { digest } = await proposed(call(1))
+    const { digest } = await calls.proposed(call(1))
     await peer.run(call(1), { stdout: 'done' })
     const result = await answering
-    const { attestation } = await read(call(1))
+    const { attestation } = await calls.proposed(call(1))
     expect([textOf(result), result['isError']]).toEqual(['done', undefined])
     expect(result['_meta']).toMatchObject({
       'dev.countersign/call': { id: call(1), run, digest, state: 'succeeded' },
@@ -177,7 +154,7 @@ test('arguments that do not fit and a denial are results that a model can read',
 })
 
 test('a legacy client is told that a call waits, and reads its result with our own tool', async () => {
-  const { client, meta, call } = await clientInRun('legacy')
+  const { client, meta, call } = await calls.clientInRun('legacy')
   const pending = await client.call(sensitive, { text: 'a' }, { meta, wait: 0 })
   expect([pending['isError'], textOf(pending)]).toEqual([
     undefined,
@@ -187,22 +164,16 @@ test('a legacy client is told that a call waits, and reads its result with our o
     countersign: { status: 'awaiting_approval', call: call(1) },
   })
   const waiting = client.call('countersign_result', { call: call(1), wait_s: 30 })
-  await approve(call(1))
+  await calls.answer(call(1), 'approve')
   await peer.run(call(1), { stdout: 'sent' })
   expect(textOf(await waiting)).toBe('sent')
   expect(textOf(await client.call('countersign_result', { call: call(1) }))).toBe('sent')
 })
 
 test('an approver’s no reaches the model with its reason', async () => {
-  const { client, meta, call } = await clientInRun('legacy')
+  const { client, meta, call } = await calls.clientInRun('legacy')
   const answering = client.call(sensitive, { text: 'b' }, { meta })
-  const { approval } = await proposed(call(1))
-  unwrap(
-    await fixtures.root('answerApproval', {
-      params: { id: approval?.id ?? '' },
-      body: { decision: 'deny', reason: 'not on a Friday' },
-    }),
-  )
+  await calls.answer(call(1), 'deny', 'not on a Friday')
   const result = await answering
   expect([result['isError'], textOf(result)]).toEqual([
     true,
@@ -211,7 +182,7 @@ test('an approver’s no reaches the model with its reason', async () => {
 })
 
 test('a call of another agent is as unknown to our own tool as one that never was', async () => {
-  const { client, meta, call } = await clientInRun('legacy')
+  const { client, meta, call } = await calls.clientInRun('legacy')
   await client.call(sensitive, {}, { meta, wait: 0 })
   const other = await fixtures.agent()
   const answers = []

@@ -2,10 +2,10 @@
 // lose their key. Nothing runs twice, nothing hangs, nothing of another agent is seen.
 
 import { expect, test } from 'vitest'
-import { callId, splitId } from '../../../shared/ids.ts'
 import { eventually } from '../../support/eventually.ts'
 import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { McpClient, type McpExchange, textOf } from '../../support/http/mcp-client.ts'
+import { McpCalls } from '../../support/mcp-calls.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
@@ -18,26 +18,8 @@ const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
 const ERAS = ['modern', 'legacy'] as const
 const TASKS = { extensions: { 'io.modelcontextprotocol/tasks': {} } }
 
-/** A client with a run of its own, whose calls have known ids. */
-async function clientInRun(era: 'modern' | 'legacy', capabilities = {}, by = agent) {
-  const { id: run } = unwrap(await by.client('createRun', { body: {} }))
-  const client = new McpClient(fixtures.url, by.key, era, capabilities)
-  return { run, meta: { 'dev.countersign/run': run }, client, call: (n: number) => callId(run, n) }
-}
-const find = async (id: string, by = agent) => {
-  const found = await by.client('readCall', { params: { run: splitId(id).run, call: id } })
-  return found.ok ? found.value : undefined
-}
-const proposed = (id: string, by = agent) => eventually(`call ${id} is proposed`, () => find(id, by))
-async function approve(id: string, by = agent) {
-  const { approval } = await proposed(id, by)
-  unwrap(
-    await fixtures.root('answerApproval', {
-      params: { id: approval?.id ?? '' },
-      body: { decision: 'approve' },
-    }),
-  )
-}
+const calls = new McpCalls(fixtures, agent)
+
 const error = async (exchange: McpExchange) => {
   const { error } = await exchange.answer()
   return [exchange.status, error?.code]
@@ -45,7 +27,7 @@ const error = async (exchange: McpExchange) => {
 
 test('a held request streams comments and progress, and ends with the answer', async () => {
   for (const era of ERAS) {
-    const { client, meta, call } = await clientInRun(era)
+    const { client, meta, call } = await calls.clientInRun(era)
     const exchange = await client.send(
       'tools/call',
       { name: sensitive, arguments: {} },
@@ -53,7 +35,7 @@ test('a held request streams comments and progress, and ends with the answer', a
     )
     expect([exchange.isStream, exchange.headers.get('x-accel-buffering')]).toEqual([true, 'no'])
     await exchange.until('a comment', ({ received }) => (received.includes(null) ? true : undefined))
-    await approve(call(1))
+    await calls.answer(call(1), 'approve')
     const claim = unwrap(await peer.claim(call(1)))
     await exchange.until('the state', ({ messages }) => (messages.length >= 3 ? true : undefined))
     unwrap(
@@ -89,13 +71,13 @@ test('a held request streams comments and progress, and ends with the answer', a
 })
 
 test('a client that accepts only JSON waits for one document', async () => {
-  const { client, meta, call } = await clientInRun('legacy')
+  const { client, meta, call } = await calls.clientInRun('legacy')
   const answering = client.send(
     'tools/call',
     { name: tool, arguments: {} },
     { meta, wait: 30, headers: { accept: 'application/json' } },
   )
-  await proposed(call(1))
+  await calls.proposed(call(1))
   await new Promise((go) => setTimeout(go, 300)) // longer than a quick answer takes
   await peer.run(call(1), { stdout: 'done' })
   const exchange = await answering
@@ -104,7 +86,7 @@ test('a client that accepts only JSON waits for one document', async () => {
 })
 
 test('a modern client waits through an approval with a `requestState` that only reads', async () => {
-  const { client, meta, call, run } = await clientInRun('modern')
+  const { client, meta, call, run } = await calls.clientInRun('modern')
   const params = { name: sensitive, arguments: { text: 'x' } }
   const first = await client.result('tools/call', params, { meta, wait: 0 })
   expect(first).toMatchObject({ resultType: 'input_required', requestState: expect.any(String) })
@@ -125,17 +107,17 @@ test('a modern client waits through an approval with a `requestState` that only 
     await again({}, foreign),
   ])
     expect(await error(exchange)).toEqual([200, -32602])
-  await approve(call(1))
+  await calls.answer(call(1), 'approve')
   const waiting = client.result('tools/call', { ...params, requestState }, { wait: 30 })
   await peer.run(call(1), { stdout: 'sent' })
   const result = await waiting
   expect([result['resultType'], textOf(result)]).toEqual(['complete', 'sent'])
   expect(textOf((await (await again({})).answer()).result ?? {})).toBe('sent') // a replay reads, too
-  expect(unwrap(await agent.client('readRun', { params: { run } })).used.calls).toBe(1)
+  expect(await calls.used(run)).toBe(1)
 })
 
 test('after nine answers with a `requestState` the tenth is final', async () => {
-  const { client, meta, run } = await clientInRun('modern')
+  const { client, meta, run } = await calls.clientInRun('modern')
   const params = { name: sensitive, arguments: {} }
   let [result, rounds] = [await client.result('tools/call', params, { meta, wait: 0 }), 0]
   for (; result['resultType'] === 'input_required'; rounds++)
@@ -149,12 +131,12 @@ test('after nine answers with a `requestState` the tenth is final', async () => 
     undefined,
     expect.stringMatching(/^PENDING/),
   ])
-  expect(unwrap(await agent.client('readRun', { params: { run } })).used.calls).toBe(1)
+  expect(await calls.used(run)).toBe(1)
 })
 
 test('L2 equal requests at once are one call, from one client and from two, with one approval', async () => {
   for (const era of ERAS) {
-    const { client, meta, call, run } = await clientInRun(era)
+    const { client, meta, call, run } = await calls.clientInRun(era)
     const second = new McpClient(fixtures.url, agent.key, era)
     const params = { name: sensitive, arguments: { text: 'once' } }
     const exchanges = await Promise.all(
@@ -162,7 +144,7 @@ test('L2 equal requests at once are one call, from one client and from two, with
         one.send('tools/call', params, { meta, wait: 30, id: 1 }),
       ),
     )
-    await approve(call(1))
+    await calls.answer(call(1), 'approve')
     await peer.run(call(1), { stdout: 'ran' })
     const texts = []
     for (const exchange of exchanges) texts.push(textOf((await exchange.answer()).result ?? {}))
@@ -174,36 +156,36 @@ test('L2 equal requests at once are one call, from one client and from two, with
           `Joined ${call(1)}, which an equal request proposed before; nothing was proposed again.\nran`,
       ),
     ).toHaveLength(3)
-    expect(unwrap(await agent.client('readRun', { params: { run } })).used.calls).toBe(1)
+    expect(await calls.used(run)).toBe(1)
   }
 })
 
 test('an equal request after the answer, other arguments, and another key of idempotency are other calls', async () => {
-  const { client, meta, call, run } = await clientInRun('legacy')
+  const { client, meta, call, run } = await calls.clientInRun('legacy')
   const done = async (n: number, args: object, more: object = {}) => {
     const answering = client.call(tool, { ...args }, { meta: { ...meta, ...more } })
-    await proposed(call(n))
+    await calls.proposed(call(n))
     await peer.run(call(n), { stdout: String(n) })
     return textOf(await answering)
   }
   expect(await done(1, { text: 'x' })).toBe('1')
-  const calls = async () => unwrap(await agent.client('readRun', { params: { run } })).used.calls
+  const used = () => calls.used(run)
   await eventually('the answer is noted as received', async () => {
     const again = await client.call(tool, { text: 'x' }, { meta, wait: 0 })
     return textOf(again).startsWith('PENDING') ? true : undefined
   })
-  expect(await calls()).toBe(2)
+  expect(await used()).toBe(2)
   const key = { 'dev.countersign/idempotencyKey': 'k-1' }
   expect(await done(3, { text: 'x' }, key)).toBe('3')
   expect(textOf(await client.call(tool, { text: 'x' }, { meta: { ...meta, ...key } }))).toContain('Joined')
   const reused = await client.call(tool, { text: 'other' }, { meta: { ...meta, ...key } })
   expect(reused['_meta']).toMatchObject({ 'dev.countersign/failure': { code: 'idempotency_key_reused' } })
-  expect(await calls()).toBe(3)
+  expect(await used()).toBe(3)
 })
 
 test('L2 a client that closes at any moment and asks again runs nothing twice', async () => {
   for (const delay of [0, 5, 20, 60, 150, 250, 400]) {
-    const { client, meta, call, run } = await clientInRun('modern')
+    const { client, meta, call, run } = await calls.clientInRun('modern')
     const params = { name: tool, arguments: { text: String(delay) } }
     const abort = new AbortController()
     const { headers, message } = client.request('tools/call', params, { meta, wait: 30 })
@@ -216,19 +198,16 @@ test('L2 a client that closes at any moment and asks again runs nothing twice', 
     setTimeout(() => abort.abort(), delay)
     await expect(gone).rejects.toThrow()
     const answering = client.send('tools/call', params, { meta, wait: 30 })
-    await proposed(call(1))
+    await calls.proposed(call(1))
     await peer.run(call(1), { stdout: 'ran' })
     expect(textOf((await (await answering).answer()).result ?? {})).toMatch(/ran$/)
-    expect(
-      unwrap(await agent.client('readRun', { params: { run } })).used.calls,
-      `closed after ${delay} ms`,
-    ).toBe(1)
+    expect(await calls.used(run), `closed after ${delay} ms`).toBe(1)
   }
 })
 
 test('L2 a result that nobody received is the answer to the next equal request, once', async () => {
   for (const accept of ['application/json, text/event-stream', 'application/json']) {
-    const { client, meta, call, run } = await clientInRun('legacy')
+    const { client, meta, call, run } = await calls.clientInRun('legacy')
     const params = { name: tool, arguments: {} }
     const exchange = await client.send('tools/call', params, { meta, wait: 60, headers: { accept } })
     const claim = unwrap(await peer.claim(call(1)))
@@ -237,13 +216,13 @@ test('L2 a result that nobody received is the answer to the next equal request, 
     await exchange.end()
     await peer.settle(claim, { stdout: 'ran' })
     await eventually('the call has ended', async () =>
-      (await find(call(1)))?.ended_at_ms === undefined ? undefined : true,
+      (await calls.find(call(1)))?.ended_at_ms === undefined ? undefined : true,
     )
     await new Promise((go) => setTimeout(go, 500)) // the edge writes its answer in this time
     expect(textOf(await client.result('tools/call', params, { meta, wait: 0 }))).toMatch(/^Joined .*\nran$/)
     await eventually('a third request is another call', async () => {
       await client.result('tools/call', params, { meta, wait: 0 })
-      return unwrap(await agent.client('readRun', { params: { run } })).used.calls === 2 ? true : undefined
+      return (await calls.used(run)) === 2 ? true : undefined
     })
   }
 })
@@ -251,7 +230,7 @@ test('L2 a result that nobody received is the answer to the next equal request, 
 test('a revoked key ends a held request, and an agent without permission too', async () => {
   for (const era of ERAS) {
     const gone = await fixtures.agent()
-    const { client, meta } = await clientInRun(era, {}, gone)
+    const { client, meta } = await new McpCalls(fixtures, gone).clientInRun(era)
     const exchange = await client.send('tools/call', { name: sensitive, arguments: {} }, { meta, wait: 60 })
     unwrap(await fixtures.root('deleteAgent', { params: { name: gone.name } }))
     const { error } = await exchange.answer(10_000)
@@ -290,7 +269,7 @@ test('a legacy client cancels its request by its id, and only within its own ses
 })
 
 test('a client that holds tasks gets one, reads it to its end, and can cancel it', async () => {
-  const { client, meta, call } = await clientInRun('modern', TASKS)
+  const { client, meta, call } = await calls.clientInRun('modern', TASKS)
   const created = await client.call(sensitive, { text: 'x' }, { meta, wait: 0 })
   expect(created).toMatchObject({
     resultType: 'task',
@@ -311,7 +290,7 @@ test('a client that holds tasks gets one, reads it to its end, and can cancel it
   expect(await client.result('tasks/update', { taskId, inputResponses: { x: {} } })).toMatchObject({
     resultType: 'complete',
   })
-  await approve(call(1))
+  await calls.answer(call(1), 'approve')
   await peer.run(call(1), { stdout: 'sent' })
   const done = await client.result('tasks/get', { taskId })
   expect(done).toMatchObject({
@@ -338,9 +317,10 @@ test('a client that holds tasks gets one, reads it to its end, and can cancel it
 
 test('a listener is told of its tasks and of changes to its list of tools, and of nothing else', async () => {
   const changing = await fixtures.agent({ tools: [sensitive] })
-  const { client, meta, call } = await clientInRun('modern', TASKS, changing)
+  const theirs = new McpCalls(fixtures, changing)
+  const { client, meta, call } = await theirs.clientInRun('modern', TASKS)
   const created = await client.call(sensitive, {}, { meta, wait: 0 })
-  const foreign = await (await clientInRun('modern', TASKS)).client.call(
+  const foreign = await (await calls.clientInRun('modern', TASKS)).client.call(
     sensitive,
     { text: 'other' },
     { wait: 0 },
@@ -358,7 +338,7 @@ test('a listener is told of its tasks and of changes to its list of tools, and o
     method: 'notifications/subscriptions/acknowledged',
     params: { notifications: { toolsListChanged: true, taskIds: [created['taskId']] }, _meta },
   })
-  await approve(call(1), changing)
+  await theirs.answer(call(1), 'approve')
   await peer.run(call(1), { stdout: 'sent' })
   const completed = await exchange.until('the end', ({ messages }) =>
     messages.find(({ params }) => params?.['status'] === 'completed'),
