@@ -67,6 +67,7 @@ export type Identity = {
   markKey: Buffer
   vaultKey: Buffer
   webhookKey: Buffer
+  mcpKey: Buffer
   publicUrl: string
 }
 
@@ -90,6 +91,7 @@ export function identityOf(env: Env): Identity {
     markKey: derive('hidden value'),
     vaultKey: derive('vault'),
     webhookKey: derive('agent webhook'),
+    mcpKey: derive('mcp state'),
     publicUrl: env.PUBLIC_URL.replace(/\/$/, ''),
   }
   cached = { key: env.EDGE_SIGNING_KEY, identity }

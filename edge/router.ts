@@ -19,6 +19,7 @@ import { hookRoutes } from './api/claude-code-hook.ts'
 import { consoleRoutes } from './api/console.ts'
 import { consoleCallRoutes } from './api/console-calls.ts'
 import { consoleSkillRoutes } from './api/console-skills.ts'
+import { mcpRoutes } from './api/mcp.ts'
 import { operatorRoutes } from './api/operators.ts'
 import { policyRoutes } from './api/policies.ts'
 import { openRoutes } from './api/public.ts'
@@ -52,12 +53,14 @@ import {
 import { problem } from './http/problem.ts'
 import { headersOf } from './http/response-headers.ts'
 import { authorizeInstallation } from './installation/installation.ts'
+import { refusedRequest } from './mcp/rpc.ts'
 import { refusal, unrouted, wrongKey } from './pages/unrouted.tsx'
 import { logError } from './platform/error-log.ts'
 
 const VERBS: Verbs<RouteName> = {
   ...agentRoutes,
   ...authzenRoutes,
+  ...mcpRoutes,
   ...operatorRoutes,
   ...channelRoutes,
   ...secretRoutes,
@@ -106,6 +109,7 @@ for (const name of Object.keys(ROUTES) as RouteName[]) {
 
 function refusalOf({ media, refusals }: Route, request: Request, error: Failure): Response {
   if (refusals === 'claude-code-hook') return hookRefusal(error)
+  if (refusals === 'json-rpc') return refusedRequest(error)
   return media === 'text/html' ? refusal(request, error) : problem(error)
 }
 

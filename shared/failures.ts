@@ -41,6 +41,7 @@ export const FAILURES = {
   ),
   json_forbidden_key: caller(400, 'rename the member; `__proto__` is refused'),
   json_bad_text: caller(400, 'send valid UTF-8 without U+0000 or lone surrogates'),
+  not_acceptable: caller(406, 'send `accept: application/json, text/event-stream`'),
   unsupported_media_type: caller(415, 'send `content-type: application/json`'),
   invalid_request: caller(400, 'correct the fields that `errors` names'),
   invalid_arguments: caller(422, 'correct what `detail` and `errors` name; `GET /v1/tools` shows the schema'),
@@ -99,6 +100,10 @@ export const FAILURES = {
   replayed: caller(401, 'sign each request separately; this one was seen before'),
   forbidden: policy(403, 'ask an operator for a policy that permits this action'),
   cross_origin: caller(403, 'answer from the page itself'),
+  foreign_origin: caller(
+    403,
+    'send MCP requests from a program, to the address in `PUBLIC_URL` of the edge; pages of other origins are refused',
+  ),
   tenant_suspended: policy(403, 'ask the operator of the installation to resume the tenant'),
   not_found: caller(
     404,

@@ -1,6 +1,8 @@
 // Every bound on input, in one table, each with its reason. Code reads its bounds from here and
 // nowhere else.
 
+import { MCP_LIMITS } from './mcp-limits.ts'
+
 const KiB = 1024
 const MiB = 1024 * KiB
 
@@ -522,6 +524,7 @@ export const LIMITS = {
   trial_text_chars: 256 * KiB,
   /** One page of a list. */
   page: 100,
+  ...MCP_LIMITS,
 } as const
 
 /** Limits of a call if neither tool, agent nor run sets lower ones. */

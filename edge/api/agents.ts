@@ -3,20 +3,18 @@
 
 import type { CallOrigin } from '../../shared/evidence/origin.ts'
 import { failure } from '../../shared/failures.ts'
-import { splitId } from '../../shared/ids.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Call } from '../../shared/wire/calls.ts'
 import type { Env } from '../bindings.ts'
-import { identityOf, runObject } from '../bindings.ts'
+import { runObject } from '../bindings.ts'
 import type { Canceller } from '../call/lifecycle.ts'
 import { authorize, isListed } from '../decision/decide.ts'
 import type { AgentPrincipal } from '../directory/directory.ts'
 import type { Identified } from '../http/intake.ts'
 import { idempotencyKey, identifyByKey, namedAgent, waitMs } from '../http/intake.ts'
 import { fileResponse, headersOf } from '../http/response-headers.ts'
-import { newRunRecord } from '../run/new-run.ts'
-import { isRunOf } from '../run/run-id.ts'
+import { callOf, runOf, runRecord } from '../run/find-run.ts'
 import { pieceAsJson, streamCall } from './call-event-stream.ts'
 import { dryRun } from './dry-run.ts'
 import type { Incoming, Verbs } from './verb.ts'
@@ -45,7 +43,7 @@ export const agentRoutes: Verbs<RouteNames> = {
   async createRun({ env, request, caller, body }) {
     const key = idempotencyKey(request)
     if (!key.ok) return key
-    const record = newRunRecord(env, agentOf(caller), body, key.value === null ? null : `run ${key.value}`)
+    const record = runRecord(env, agentOf(caller), body, key.value === null ? null : `run ${key.value}`)
     return runObject(env, record.tenant, record.id).create(record)
   },
 
@@ -77,6 +75,7 @@ export const agentRoutes: Verbs<RouteNames> = {
         origin: originOf(body),
         key: key.value,
         create: null,
+        join: false,
         waitMs: waitMs(request),
       }),
     )
@@ -86,7 +85,7 @@ export const agentRoutes: Verbs<RouteNames> = {
     const { tool, args, run = {} } = body
     const key = idempotencyKey(request)
     if (!key.ok) return key
-    const record = newRunRecord(env, agentOf(caller), run, key.value === null ? null : `call ${key.value}`)
+    const record = runRecord(env, agentOf(caller), run, key.value === null ? null : `call ${key.value}`)
     const object = runObject(env, record.tenant, record.id)
     return callResponse(
       await object.propose({
@@ -98,6 +97,7 @@ export const agentRoutes: Verbs<RouteNames> = {
         origin: originOf(body),
         key: key.value,
         create: record,
+        join: false,
         waitMs: waitMs(request),
       }),
     )
@@ -254,19 +254,9 @@ const canceller = ({ principal: { kind, name } }: Identified): Canceller => ({
   name,
 })
 
-function findRun(env: Env, { directory }: Identified, run: string) {
-  const { idKey } = identityOf(env)
-  return isRunOf(directory.tenant, run, idKey)
-    ? ok(runObject(env, directory.tenant, run))
-    : err(failure('not_found', 'no such run'))
-}
-
-function findCall(env: Env, caller: Identified, params: Incoming<'readCall'>['params']) {
-  const { run, n } = splitId(params.call)
-  const object = findRun(env, caller, run)
-  if (!object.ok || run !== params.run) return err(failure('not_found', 'no such call'))
-  return ok({ run: object.value, n })
-}
+const findRun = (env: Env, { directory }: Identified, run: string) => runOf(env, directory.tenant, run)
+const findCall = (env: Env, { directory }: Identified, { call, run }: Incoming<'readCall'>['params']) =>
+  callOf(env, directory.tenant, call, run)
 
 type Entries = ReadonlyArray<{ seq: number; kind: string }>
 

@@ -10,7 +10,7 @@ import { runObject } from '../bindings.ts'
 import type { AgentPrincipal, LoadedDirectory } from '../directory/directory.ts'
 import { hookAnswer } from '../http/claude-code-hook.ts'
 import { waitMs } from '../http/intake.ts'
-import { newRunRecord } from '../run/new-run.ts'
+import { runRecord } from '../run/find-run.ts'
 import type { Verbs } from './verb.ts'
 
 /** The registered tool for those of Claude Code's tools that have none of their own. */
@@ -25,7 +25,7 @@ export const hookRoutes: Verbs<'adviseClaudeCode'> = {
     if (tool === undefined) return err(failure('not_found', unregistered(tool_name)))
     const args = tool === ANY_TOOL ? { tool_name, tool_input } : tool_input
     const spec = { session: session_id, channel: CHANNEL }
-    const record = newRunRecord(env, agent, spec, `${CHANNEL} ${session_id}`)
+    const record = runRecord(env, agent, spec, `${CHANNEL} ${session_id}`)
     const call = await runObject(env, record.tenant, record.id).advise({
       version: directory.version,
       agent: agent.name,
@@ -35,6 +35,7 @@ export const hookRoutes: Verbs<'adviseClaudeCode'> = {
       origin: {},
       key: null,
       create: record,
+      join: false,
       waitMs: request.headers.has('prefer') ? waitMs(request) : LIMITS.hook_wait_s * 1_000,
     })
     return call.ok ? ok(answerFor(call.value)) : call

@@ -16,7 +16,7 @@ import { decide, isListed } from '../decision/decide.ts'
 import { unknownTool } from '../decision/proposal.ts'
 import type { AgentPrincipal, LoadedDirectory } from '../directory/directory.ts'
 import type { Identified } from '../http/intake.ts'
-import { newRunRecord } from '../run/new-run.ts'
+import { runRecord } from '../run/find-run.ts'
 import { readsAgent, readsSession } from '../run/usage-ledger.ts'
 
 type HypotheticalCall = {
@@ -38,7 +38,7 @@ export async function dryRun(
   if (tool === undefined) return err(unknownTool(name))
   const fitting = tool.check(args)
   if (!fitting.ok) return maySeeTool ? fitting : err(unknownTool(name))
-  const record = newRunRecord(env, agent, run, null)
+  const record = runRecord(env, agent, run, null)
   const used = await usedBefore(env, directory, record, name)
   if (!used.ok) return used
   const situation = {

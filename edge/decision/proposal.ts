@@ -147,10 +147,21 @@ export function prepareProposal(
  * The origin as it is journalled, signed and shown. Secrets in the agent's words are masked before
  * any part of them is stored (V02), with marks that tell the agent nothing about other secrets.
  */
-function recordedOrigin({ reason, ...rest }: CallOrigin, { redaction }: LoadedDirectory): CallOrigin {
-  if (reason === undefined) return rest
-  const masked = String(redaction.unmarked.of(reason))
-  return { ...rest, reason: toSignableText(masked, LIMITS.reason_chars) } // a mark may be longer than its secret
+function recordedOrigin({ reason, via, ...rest }: CallOrigin, { redaction }: LoadedDirectory): CallOrigin {
+  // A mark may be longer than its secret.
+  const masked = (text: string, chars: number) => toSignableText(String(redaction.unmarked.of(text)), chars)
+  return {
+    ...rest,
+    ...(via === undefined
+      ? {}
+      : {
+          via: {
+            ...via,
+            ...(via.client === undefined ? {} : { client: masked(via.client, LIMITS.mcp_client_chars) }),
+          },
+        }),
+    ...(reason === undefined ? {} : { reason: masked(reason, LIMITS.reason_chars) }),
+  }
 }
 
 /** Checks the size of the arguments, and their fit to the tool's schema. */

@@ -196,10 +196,14 @@ export function parseHeaders({ headers: schema }: Route, request: Request): Resu
   return parseAs(schema, Object.fromEntries(sent) as Record<string, string>, 'headers') // pairs of strings, as above
 }
 
-export function waitMs(request: Request): number {
-  const wait = /(?:^|[\s,;])wait=([0-9]{1,4})(?:$|[\s,;])/.exec(request.headers.get('prefer') ?? '')?.[1]
-  return wait === undefined ? 0 : Math.min(Number(wait), LIMITS.wait_s) * 1000
+/** The seconds of `Prefer: wait=N`. */
+export function preferredWait({ headers }: Request): number | undefined {
+  const wait = /(?:^|[\s,;])wait=([0-9]{1,4})(?:$|[\s,;])/.exec(headers.get('prefer') ?? '')?.[1]
+  return wait === undefined ? undefined : Number(wait)
 }
+
+export const waitMs = (request: Request): number =>
+  Math.min(preferredWait(request) ?? 0, LIMITS.wait_s) * 1000
 
 /** Accepts a structured-field string or a bare token of up to 255 visible characters. */
 export function idempotencyKey(request: Request): Result<string | null> {

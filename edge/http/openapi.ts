@@ -156,7 +156,10 @@ function operation(name: string, route: Route): Schema {
       : {
           requestBody: {
             required: true,
-            content: route.raw ? BYTES : { 'application/json': { schema: jsonSchema(body, 'input') } },
+            content:
+              route.raw && route.refusals !== 'json-rpc'
+                ? BYTES
+                : { 'application/json': { schema: jsonSchema(body, 'input') } },
           },
         }),
     responses: { [route.status]: { description: 'Done', content }, ...problems(route) },

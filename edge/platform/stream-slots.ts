@@ -23,10 +23,19 @@ export type InboxStream = {
 
 export class StreamSlots {
   readonly #most: number
+  readonly #each: number
+  readonly #expiryMs: number
   readonly #streams = new Map<string, { readonly whose: string; readonly until: number }>()
 
-  constructor(most: number = LIMITS.streams_tenant) {
+  /** `each`: the most of one owner. `expiryMs`: how long a slot lasts without being renewed. */
+  constructor(
+    most: number = LIMITS.streams_tenant,
+    each: number = LIMITS.streams_each,
+    expiryMs: number = EXPIRY_MS,
+  ) {
     this.#most = most
+    this.#each = each
+    this.#expiryMs = expiryMs
   }
 
   /** The number of open streams. */
@@ -42,7 +51,7 @@ export class StreamSlots {
   enter(stream: string, whose: string, now: number, most = this.#most): Result<true> {
     const all = this.open(now)
     const own = [...this.#streams.values()].filter((one) => one.whose === whose).length
-    const full = own >= LIMITS.streams_each || all >= most
+    const full = own >= this.#each || all >= most
     if (full && !this.#streams.has(stream))
       return err(
         failure('too_many_streams', 'too many live pages and streams are open; close some and try again'),
@@ -52,7 +61,7 @@ export class StreamSlots {
   }
 
   stay(stream: string, whose: string, now: number): void {
-    this.#streams.set(stream, { whose, until: now + EXPIRY_MS })
+    this.#streams.set(stream, { whose, until: now + this.#expiryMs })
   }
 
   leave(stream: string): void {

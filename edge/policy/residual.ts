@@ -6,11 +6,12 @@ import type { Capability } from '../../shared/wire/tools.ts'
 import { pathOf } from './attribute-reads.ts'
 import type { Rule } from './engine.ts'
 
-/** The parts of a tool's contract that rules can test. */
+/** The parts of a tool's contract that rules can test; with `agent`, for this agent alone. */
 export type Traits = {
   readonly name: string
   readonly groups: readonly string[]
   readonly capabilities: readonly Capability[]
+  readonly agent?: { readonly name: string; readonly groups: readonly string[] }
 }
 
 /** A boolean, or the syntax tree of the tests that depend on the call. */
@@ -193,7 +194,7 @@ const entityIn = (node: unknown): Entity | undefined =>
  * Whether the variable has this value in every call of the tool; undefined if that depends on the
  * call.
  */
-function isEqual(named: unknown, value: unknown, { name }: Traits): boolean | undefined {
+function isEqual(named: unknown, value: unknown, { name, agent }: Traits): boolean | undefined {
   if (pathOf(named)?.join('.') === 'tool_name') {
     const text = isNode(value) ? value['Value'] : undefined
     return typeof text === 'string' ? text === name : undefined
@@ -202,7 +203,8 @@ function isEqual(named: unknown, value: unknown, { name }: Traits): boolean | un
   if (entity === undefined) return undefined
   if (varOf(named) === 'resource') return entity.type === 'Tool' && entity.id === name
   if (varOf(named) === 'action') return entity.type === 'Action' && entity.id === `tool.execute/${name}`
-  return varOf(named) === 'principal' && entity.type !== 'Agent' ? false : undefined
+  if (varOf(named) !== 'principal') return undefined
+  return entity.type !== 'Agent' ? false : agent === undefined ? undefined : entity.id === agent.name
 }
 
 function isIn(named: unknown, value: unknown, is: Traits): boolean | undefined {
@@ -213,7 +215,9 @@ function isIn(named: unknown, value: unknown, is: Traits): boolean | undefined {
   if (varOf(named) === 'resource' && entity.type === 'ToolGroup') return is.groups.includes(String(entity.id))
   if (varOf(named) === 'action' && entity.type === 'Action' && entity.id === 'tool.execute') return true
   if (entity.type === 'Skill' || (entity.type === 'Action' && entity.id === 'skill.execute')) return undefined // the tool may belong to a skill
-  return varOf(named) === 'principal' && entity.type === 'Group' ? undefined : isEqual(named, value, is)
+  if (varOf(named) === 'principal' && entity.type === 'Group')
+    return is.agent?.groups.includes(String(entity.id))
+  return isEqual(named, value, is)
 }
 
 const TYPE_OF_VARIABLE: Readonly<Record<string, string>> = { principal: 'Agent', resource: 'Tool' }

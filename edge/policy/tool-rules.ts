@@ -78,7 +78,7 @@ export function toolsWithoutSpending(rule: Rule, tools: readonly SpendingTool[])
 }
 
 /** All texts in a rule that may be names of tools. */
-function namesIn({ applies }: Rule): ReadonlySet<string> {
+export function namesIn({ applies }: Rule): ReadonlySet<string> {
   const texts = [...nodesIn(applies)]
     .flatMap(({ id, Value }) => [id, Value])
     .filter((text) => typeof text === 'string')

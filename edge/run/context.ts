@@ -29,6 +29,8 @@ export type RunReads = Pick<
   RunStore,
   | 'call'
   | 'callByKey'
+  | 'callToJoin'
+  | 'abandoned'
   | 'everyCall'
   | 'due'
   | 'nextDue'
@@ -58,6 +60,8 @@ export class RunContext {
    * session from shortly before may still return them.
    */
   readonly withdrawnAnswers = new Set<string>()
+  /** Requests that are being answered, by a client's id for them, and the call of each. */
+  readonly requests = new Map<string, number>()
   readonly #ctx: DurableObjectState
   readonly #store: RunStore
   readonly #commits: GroupCommit

@@ -31,8 +31,9 @@ import { adviseOn } from './commands/advise.ts'
 import { answerApproval, revokeLinks } from './commands/answer.ts'
 import { cancelCall, cancelRun } from './commands/cancel.ts'
 import { type Claimant, claimForWorker } from './commands/claim.ts'
+import * as clients from './commands/clients.ts'
 import { handleDueCalls } from './commands/handle-due.ts'
-import { isSameRun, type ProposalInput, proposeCall } from './commands/propose.ts'
+import { isSameRun, type ProposalInput, type ProposedCall, proposeCall } from './commands/propose.ts'
 import { settleForWorker } from './commands/settle.ts'
 import { RunContext } from './context.ts'
 import type { StoredFile } from './file-uploads.ts'
@@ -59,7 +60,25 @@ export class RunObject extends DurableObject<Env> {
   }
 
   async propose(input: ProposalInput): Promise<Result<Call>> {
-    return proposeCall(this.#run, input)
+    const proposed = await proposeCall(this.#run, input)
+    return proposed.ok ? ok(proposed.value.call) : proposed
+  }
+
+  /** `request`: the client's id of its request, by which it can cancel the call. */
+  async proposeOrJoin(input: ProposalInput, request: string | null): Promise<Result<ProposedCall>> {
+    return clients.proposeForClient(this.#run, input, request)
+  }
+
+  async answered(agent: string, n: number, request: string | null, delivered: boolean): Promise<void> {
+    await clients.noteAnswer(this.#run, agent, n, request, delivered)
+  }
+
+  async abandoned(agent: string, n: number): Promise<void> {
+    await clients.abandonCall(this.#run, agent, n)
+  }
+
+  async cancelRequest(agent: string, request: string, by: Canceller): Promise<void> {
+    await clients.cancelRequest(this.#run, agent, request, by)
   }
 
   /** Decides a call that the agent's own program executes. */

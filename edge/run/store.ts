@@ -17,6 +17,9 @@ import { attestations, calls, journal, output, run, snapshots } from './tables.t
 /** The most journal entries that one read returns. */
 export const PAGE = 500
 
+/** Under which an equal proposal finds the call: its idempotency key, or its content. */
+export type CallKeys = { readonly key: string | null; readonly joinKey: string | null }
+
 const p = sql.placeholder
 
 /**
@@ -58,6 +61,7 @@ function callStatements(db: Database) {
         key: p('key'),
         record: p('record'),
         unmirrored: p('unmirrored'),
+        joinKey: p('joinKey'),
       })
       .prepare(),
     updateCall: db
@@ -99,6 +103,39 @@ function callStatements(db: Database) {
       .select({ count: sql<number>`count(*)` })
       .from(calls)
       .where(and(isNotNull(calls.dueAt), eq(calls.state, 'awaiting_approval')))
+      .prepare(),
+  }
+}
+
+/** Statements on calls whose clients have not received the answer, or have gone. */
+function clientStatements(db: Database) {
+  return {
+    callToJoin: db
+      .select({ record: calls.record })
+      .from(calls)
+      .where(eq(calls.joinKey, p('joinKey')))
+      .orderBy(desc(calls.n))
+      .limit(1)
+      .prepare(),
+    markDelivered: db
+      .update(calls)
+      .set({ joinKey: null, cancelAt: null })
+      .where(eq(calls.n, p('n')))
+      .prepare(),
+    cancelAt: db
+      .update(calls)
+      .set({ cancelAt: p('at') } as never)
+      .where(eq(calls.n, p('n')))
+      .prepare(),
+    abandoned: db
+      .select({ record: calls.record })
+      .from(calls)
+      .where(lte(calls.cancelAt, p('now')))
+      .prepare(),
+    nextCancel: db
+      .select({ at: sql<number | null>`min(${calls.cancelAt})` })
+      .from(calls)
+      .where(isNotNull(calls.cancelAt))
       .prepare(),
   }
 }
@@ -191,7 +228,11 @@ export class RunStore {
   constructor(ctx: DurableObjectState) {
     this.#db = openDatabase(ctx, migrations)
     this.files = new FileStore(this.#db)
-    this.#q = { ...callStatements(this.#db), ...recordStatements(this.#db) }
+    this.#q = {
+      ...callStatements(this.#db),
+      ...clientStatements(this.#db),
+      ...recordStatements(this.#db),
+    }
   }
 
   run(): RunRow | undefined {
@@ -229,15 +270,40 @@ export class RunStore {
     return this.#q.callByKey.get({ key })?.record
   }
 
-  insertCall(record: CallRecord, key: string | null, dueAt: number | null, unmirrored: boolean): void {
+  insertCall(
+    record: CallRecord,
+    { key, joinKey }: CallKeys,
+    dueAt: number | null,
+    unmirrored: boolean,
+  ): void {
+    const { proposal, status } = record
     this.#q.insertCall.run({
-      n: record.proposal.n,
-      state: record.status.state,
+      n: proposal.n,
+      state: status.state,
       dueAt,
       key,
       record,
       unmirrored,
+      joinKey,
     })
+  }
+
+  /** The latest call with these arguments whose client has not received the answer. */
+  callToJoin(joinKey: string): CallRecord | undefined {
+    return this.#q.callToJoin.get({ joinKey })?.record
+  }
+
+  markDelivered(n: number): void {
+    this.#q.markDelivered.run({ n })
+  }
+
+  cancelAt(n: number, at: number | null): void {
+    this.#q.cancelAt.run({ n, at })
+  }
+
+  /** Calls whose client has been gone for long enough. */
+  abandoned(now: number): CallRecord[] {
+    return this.#q.abandoned.all({ now }).map(({ record }) => record)
   }
 
   updateCall(record: CallRecord, dueAt: number | null, unmirrored: boolean): void {
@@ -260,7 +326,11 @@ export class RunStore {
   }
 
   nextDue(): number | null {
-    const times = [this.#q.nextDue.get()?.at ?? null, this.files.nextDue()].filter((at) => at !== null)
+    const times = [
+      this.#q.nextDue.get()?.at ?? null,
+      this.#q.nextCancel.get()?.at ?? null,
+      this.files.nextDue(),
+    ].filter((at) => at !== null)
     return times.length === 0 ? null : Math.min(...times)
   }
 

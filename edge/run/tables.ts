@@ -36,12 +36,21 @@ export const calls = sqliteTable(
     record: text({ mode: 'json' }).$type<CallRecord>().notNull(),
     /** Whether the approval's present status must still be sent to the tenant's inbox. */
     unmirrored: integer({ mode: 'boolean' }).notNull(),
+    /**
+     * Digest of tool and arguments, until the client has received the answer: an equal request
+     * joins this call.
+     */
+    joinKey: text('join_key'),
+    /** When the call is cancelled, because its client closed the connection. */
+    cancelAt: integer('cancel_at'),
   },
   // Partial indices: an ended call is in none of them, so a write touches only its row.
   (table) => [
     index('calls_due').on(table.dueAt).where(isNotNull(table.dueAt)),
     uniqueIndex('calls_key').on(table.key).where(isNotNull(table.key)),
     index('calls_unmirrored').on(table.unmirrored).where(sql`${table.unmirrored} = 1`),
+    index('calls_join').on(table.joinKey).where(isNotNull(table.joinKey)),
+    index('calls_cancel').on(table.cancelAt).where(isNotNull(table.cancelAt)),
   ],
 )
 

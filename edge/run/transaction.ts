@@ -15,7 +15,7 @@ import type { RunRecord, RunRow, StoredOutput } from '../call/run.ts'
 import { edgeStatement, finishedOf } from '../call/settlement.ts'
 import { folderAfter } from '../call/shared-folder.ts'
 import type { Snapshot } from '../decision/snapshot.ts'
-import type { RunStore } from './store.ts'
+import type { CallKeys, RunStore } from './store.ts'
 import { factsOf, journalFacts } from './views.ts'
 
 /** One event that this transaction applied; `before` is null for a new call. */
@@ -35,6 +35,8 @@ export type FollowUp =
   | { readonly kind: 'output'; readonly n: number }
   | { readonly kind: 'journal' }
   | { readonly kind: 'wake'; readonly at: number }
+
+const NO_KEYS: CallKeys = { key: null, joinKey: null }
 
 export class RunTransaction {
   readonly #store: RunStore
@@ -68,9 +70,9 @@ export class RunTransaction {
 
   /**
    * The one commit point of a call: its new status, the journal entry, the edge's attestation, the
-   * run's head. A refusal changes nothing. `key`: the idempotency key of a new call.
+   * run's head. A refusal changes nothing. `keys`: of a new call.
    */
-  apply(from: CallRecord | Proposal, event: Event, key: string | null = null): Result<CallRecord> {
+  apply(from: CallRecord | Proposal, event: Event, keys: CallKeys = NO_KEYS): Result<CallRecord> {
     const now = Date.now()
     const before = 'status' in from ? from.status : null
     const stepped = step(from, event, now)
@@ -84,7 +86,7 @@ export class RunTransaction {
     )
     const { status } = record
     const due = dueAt(status, now)
-    if (before === null) this.#store.insertCall(record, key, due, effects.includes('mirror'))
+    if (before === null) this.#store.insertCall(record, keys, due, effects.includes('mirror'))
     else this.#store.updateCall(record, due, effects.includes('mirror'))
     const row = this.#store.append(this.#run, now, journal.kind, proposal.n, {
       ...journal.body,
@@ -182,6 +184,17 @@ export class RunTransaction {
   /** Wakes the run's object at this time or earlier. */
   wakeAt(at: number): void {
     this.#followUps.push({ kind: 'wake', at })
+  }
+
+  /** An equal proposal no longer joins the call, and nobody is waited for. */
+  markDelivered(n: number): void {
+    this.#store.markDelivered(n)
+  }
+
+  /** When the call is cancelled unless somebody asks for it again; null: not at all. */
+  cancelAt(n: number, at: number | null): void {
+    this.#store.cancelAt(n, at)
+    if (at !== null) this.wakeAt(at)
   }
 
   /** Schedules the next check of a call, without changing it. */

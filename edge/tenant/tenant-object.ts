@@ -7,6 +7,7 @@ import migrations from '../../migrations/tenant/migrations.js'
 import type { Envelope } from '../../shared/evidence/dsse.ts'
 import type { SignatureInput } from '../../shared/evidence/http-signature.ts'
 import { type FieldError, failure } from '../../shared/failures.ts'
+import { LIMITS } from '../../shared/limits.ts'
 import type { Tier } from '../../shared/plan/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import type { PolicyVersion } from '../../shared/routes/policies.ts'
@@ -66,6 +67,12 @@ export class TenantObject extends DurableObject<Env> {
   readonly #inbox = new InboxStore(this.#db)
   readonly #files = new FileQuotaStore(this.#db)
   readonly #followers = new StreamSlots()
+  /** MCP requests that are held; none longer than the longest wait. */
+  readonly #holds = new StreamSlots(
+    LIMITS.mcp_holds_tenant,
+    LIMITS.mcp_holds_agent,
+    (LIMITS.mcp_hold_most_s + 10) * 1000,
+  )
   readonly #tenancy = new TenancyStore(this.#db, (write) => this.#change(write))
   readonly #installationRequests = new InstallationRequests(this.#tenancy, this.#followers, {
     ctx: this.ctx,
@@ -424,6 +431,14 @@ export class TenantObject extends DurableObject<Env> {
   }
   async unfollow(stream: string): Promise<void> {
     this.#followers.leave(stream)
+  }
+
+  /** Takes a place for an MCP request that has to wait; false if there is none. */
+  async holdRequest(request: string, agent: string): Promise<boolean> {
+    return this.#holds.enter(request, agent, Date.now()).ok
+  }
+  async releaseRequest(request: string): Promise<void> {
+    this.#holds.leave(request)
   }
 
   /** Sets the total bytes of files that the run holds, if the quotas permit it. */

@@ -57,6 +57,7 @@ export const ROOMS: Readonly<Record<Side, Rooms>> = {
       'tenant',
       'pages',
     ],
+    mcp: ['platform', 'call', 'policy', 'bindings.ts', 'directory', 'http', 'decision', 'run'],
     api: [
       'call',
       'tools',
@@ -74,8 +75,19 @@ export const ROOMS: Readonly<Record<Side, Rooms>> = {
       'tenant',
       'pages',
       'console',
+      'mcp',
     ],
-    'router.ts': ['platform', 'bindings.ts', 'directory', 'http', 'installation', 'decision', 'pages', 'api'],
+    'router.ts': [
+      'platform',
+      'bindings.ts',
+      'directory',
+      'http',
+      'installation',
+      'decision',
+      'pages',
+      'mcp',
+      'api',
+    ],
     'main.ts': ['installation', 'log', 'pool', 'session', 'skills', 'channels', 'run', 'tenant', 'router.ts'],
   },
   worker: {
@@ -128,7 +140,8 @@ export const ROOMS: Readonly<Record<Side, Rooms>> = {
   shared: {
     'failures.ts': [],
     'ids.ts': [],
-    'limits.ts': [],
+    'mcp-limits.ts': [],
+    'limits.ts': ['mcp-limits.ts'],
     'fields.ts': ['ids.ts'],
     'result.ts': ['failures.ts'],
     schema: ['failures.ts', 'ids.ts', 'limits.ts', 'result.ts'],

@@ -11,6 +11,14 @@ export const CallOrigin = z.strictObject({
    * secrets masked.
    */
   reason: z.string().min(1).max(LIMITS.reason_chars).optional(),
+  /** The protocol of the proposal, if it is not our own API. `client` is what the client calls itself. */
+  via: z
+    .strictObject({
+      protocol: z.literal('mcp'),
+      revision: z.string().max(16),
+      client: z.string().max(LIMITS.mcp_client_chars).optional(),
+    })
+    .optional(),
 })
 export type CallOrigin = z.infer<typeof CallOrigin>
 

@@ -6,6 +6,7 @@ import { AUTHZEN } from './authzen.ts'
 import { CHANNELS } from './channels.ts'
 import { CONSOLE } from './console.ts'
 import { HOOKS } from './hooks.ts'
+import { MCP } from './mcp.ts'
 import { OPERATORS } from './operators.ts'
 import { POLICIES } from './policies.ts'
 import { PUBLIC } from './public.ts'
@@ -22,6 +23,7 @@ export const ROUTES = {
   ...AGENTS,
   ...AUTHZEN,
   ...HOOKS,
+  ...MCP,
   ...OPERATORS,
   ...CHANNELS,
   ...CONSOLE,

@@ -42,10 +42,11 @@ export type Route = {
   readonly events?: Readonly<Record<string, z.ZodType>>
   readonly failures: readonly Code[]
   /**
-   * Refusals are answered as this document with status 200, because its reader takes any other
-   * status for a failure of the hook and goes on. The header `REFUSAL` names the code.
+   * Refusals in the form of the route's protocol. The hook's are documents with status 200, because
+   * its reader takes any other status for a failure of the hook and goes on; the header `REFUSAL`
+   * names the code.
    */
-  readonly refusals?: 'claude-code-hook'
+  readonly refusals?: 'claude-code-hook' | 'json-rpc'
   /** The media type of the response, if it isn't JSON. */
   readonly media?:
     | 'application/octet-stream'

@@ -22,6 +22,18 @@ export const AgentWebhook = z.strictObject({
 })
 export type AgentWebhook = z.infer<typeof AgentWebhook>
 
+/** How the MCP endpoint treats the agent's clients. */
+const McpSettings = z.strictObject({
+  /** The run of a request that names neither run nor session: that of the day, or none. */
+  run: z.enum(['day', 'required']).optional(),
+  /** Text of a tool's output in one result. */
+  output_chars: z.int().min(256).max(LIMITS.output_bytes).optional(),
+  /** Cancels running calls too, some time after their client closed the connection. */
+  cancel_running: z.boolean().optional(),
+  /** Lets clients that can do so open the approval's page for their user, once. */
+  open_page: z.boolean().optional(),
+})
+
 export const AgentSpec = z.strictObject({
   /** Tools that this agent may call; `*` is every registered tool. */
   tools: z.array(z.union([ToolName, z.literal('*')])).max(LIMITS.tools),
@@ -38,6 +50,7 @@ export const AgentSpec = z.strictObject({
   files_bytes: z.int().min(0).max(LIMITS.agent_files_bytes).optional(),
   pool: Name.optional(),
   webhook: AgentWebhook.optional(),
+  mcp: McpSettings.optional(),
 })
 export type AgentSpec = z.infer<typeof AgentSpec>
 

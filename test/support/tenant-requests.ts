@@ -17,6 +17,13 @@ const evaluation = (tool: string, agent: string) => ({
   resource: { type: 'tool', id: tool, properties: { arguments: {} } },
 })
 
+const mcpCall = (name: string, args: unknown, _meta: unknown) => ({
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'tools/call',
+  params: { name, arguments: args, _meta },
+})
+
 /**
  * Routes whose requests contain no id, or only affect the caller. Their paths have no parameters.
  */
@@ -35,6 +42,8 @@ export const NAMES_NOTHING: ReadonlySet<RouteName> = new Set([
 export const BODIES: Partial<Record<RouteName, (ids: Ids, caller: string) => unknown>> = {
   proposeCall: ({ tool, sha256 }) => ({ tool, args: {}, files: [{ path: 'a.txt', sha256 }] }),
   proposeCallInNewRun: ({ tool, session }) => ({ tool, args: {}, run: { session } }),
+  mcp: ({ tool, run }) => mcpCall(tool, {}, { 'dev.countersign/run': run }),
+  mcpInSession: ({ call }) => mcpCall('countersign_result', { call }, {}),
   decide: ({ tool, agent }, caller) => ({ tool, args: {}, ...(caller === 'operator' ? { agent } : {}) }),
   evaluateAccess: ({ tool, agent }) => evaluation(tool, agent),
   evaluateAccesses: ({ tool, agent }) => ({ evaluations: [evaluation(tool, agent)] }),

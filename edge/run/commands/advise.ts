@@ -38,7 +38,7 @@ async function callNumber(run: RunContext, input: ProposalInput): Promise<Result
   const joined = run.row?.record.agent === input.agent ? run.store.live().find(isSame) : undefined
   if (joined !== undefined) return ok(joined.proposal.n)
   const proposed = await proposeCall(run, { ...input, advice: true, waitMs: 0 })
-  return proposed.ok ? ok(splitId(proposed.value.id).n) : proposed
+  return proposed.ok ? ok(splitId(proposed.value.call.id).n) : proposed
 }
 
 async function waitForAnswer(run: RunContext, n: number, until: number): Promise<void> {

@@ -13,6 +13,7 @@ import { whyUnclaimable } from '../../workers/eligibility.ts'
 import type { EnrolledWorker } from '../../workers/request-freshness.ts'
 import type { RunContext } from '../context.ts'
 import type { RunTransaction } from '../transaction.ts'
+import { cancelAbandoned, cancelsRunning } from './clients.ts'
 
 /**
  * Facts about the workers that calls wait for. A fact is missing if no call depends on it, or if
@@ -22,10 +23,11 @@ type WorkerFacts = { readonly folderGone?: string | undefined; readonly workers?
 type LostFolder = { readonly proposal: Proposal; readonly worker: string }
 
 export async function handleDueCalls(run: RunContext): Promise<void> {
-  const facts = await lookUpWorkers(run)
+  const [facts, running] = await Promise.all([lookUpWorkers(run), cancelsRunning(run, Date.now())])
   const handled = await run.transact((tx) => {
     const now = Date.now()
     const lost = run.store.due(now).flatMap((record) => handleDueCall(run, tx, record, facts, now) ?? [])
+    cancelAbandoned(run, tx, running, now)
     run.uploads.dropDue(tx, now)
     const next = run.store.nextDue()
     if (next !== null) tx.wakeAt(next)

@@ -2,6 +2,7 @@
 // policy would ask people, a second stage follows with the session's standing answers and the
 // call's number among the agent's questions.
 
+import { digestOf } from '../../../shared/bytes/json.ts'
 import { failure } from '../../../shared/failures.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { FileRef, InputFile } from '../../../shared/plan/call-files.ts'
@@ -29,6 +30,7 @@ import {
   type StandingAnswers,
   standingKey,
 } from '../standing-answers.ts'
+import type { CallKeys } from '../store.ts'
 import type { RunTransaction } from '../transaction.ts'
 import type { UsageReservation } from '../usage-ledger.ts'
 
@@ -38,8 +40,12 @@ export type ProposalInput = Omit<ResolvedProposal, 'files'> & { files: readonly 
   key: string | null
   /** The run to create, if the proposal makes its own. */
   create: RunRecord | null
+  /** Whether an equal call that is unfinished, or whose answer was not received, is the answer. */
+  join: boolean
   waitMs: number
 }
+/** `joined`: the call is that of an earlier proposal. */
+export type ProposedCall = { readonly call: Call; readonly joined: boolean }
 
 const NO_RUN = failure('not_found', 'no such run')
 const OTHER_RUN = failure('idempotency_key_reused', 'this key has created a run with other settings')
@@ -49,21 +55,22 @@ const TOO_MANY_PENDING = failure(
 )
 
 /** Resolves when the call has ended, or after `waitMs`. */
-export async function proposeCall(run: RunContext, input: ProposalInput): Promise<Result<Call>> {
+export async function proposeCall(run: RunContext, input: ProposalInput): Promise<Result<ProposedCall>> {
   const record = run.row?.record ?? input.create
   if (record?.agent !== input.agent) return err(NO_RUN)
   const facts = await lookUpProposal(run, record, input)
   const first = await run.transact((tx) => commitProposal(run, tx, input, facts))
   if (!first.ok) return finish(run, record, input, facts, first)
-  if (first.value.kind === 'call') return finish(run, record, input, facts, ok(first.value.call))
+  if (first.value.kind !== 'undecided') return finish(run, record, input, facts, ok(first.value))
   const asking = await lookUpQuestion(run, record, facts, first.value)
   const second = await run.transact((tx) => commitProposal(run, tx, input, asking))
-  return finish(run, record, input, asking, second.ok ? storedCall(second.value) : second)
+  return finish(run, record, input, asking, second.ok ? ok(storedCall(second.value)) : second)
 }
 
 /** Facts from other objects about a proposal. Only the second stage has `asking`. */
 type ProposalFacts = {
   readonly directory: LoadedDirectory
+  readonly joinKey: string | null
   readonly reservation: UsageReservation | null
   readonly room: Room
   readonly asking: { readonly standing: StandingAnswers; readonly undecided: UndecidedCall } | null
@@ -79,7 +86,8 @@ type UndecidedCall = {
   readonly row: RunRow
   readonly reservation: UsageReservation | null
 }
-type Outcome = { readonly kind: 'call'; readonly call: CallRecord } | UndecidedCall
+type StoredCall = { readonly kind: 'new' | 'earlier'; readonly call: CallRecord }
+type Outcome = StoredCall | UndecidedCall
 
 async function lookUpProposal(
   run: RunContext,
@@ -87,12 +95,33 @@ async function lookUpProposal(
   input: ProposalInput,
 ): Promise<ProposalFacts> {
   const directory = await directoryAt(run.env, record.tenant, input.version)
-  const isRepeated = input.key !== null && run.store.callByKey(input.key) !== undefined
+  const joinKey = joinKeyOf(directory, input)
+  const isRepeated = earlierCall(run, input, joinKey) !== undefined
   const [reservation, room] = await Promise.all([
-    run.usage.reserve(directory, record, input),
+    isRepeated ? null : run.usage.reserve(directory, record, input),
     roomFor(run.env, directory, record, isRepeated),
   ])
-  return { directory, reservation, room, asking: null }
+  return { directory, joinKey, reservation, room, asking: null }
+}
+
+/** An idempotency key says which calls are one, so calls with a key are not joined by content. */
+const joinKeyOf = ({ tools }: LoadedDirectory, { join, key, tool, args }: ProposalInput): string | null =>
+  join && key === null ? digestOf([tool, tools.get(tool)?.tool.digest ?? null, digestOf(args)]) : null
+
+/**
+ * The call of an earlier proposal with the same key or, if its answer was not received, with the
+ * same content.
+ */
+function earlierCall(
+  run: RunContext,
+  { key }: ProposalInput,
+  joinKey: string | null,
+): CallRecord | undefined {
+  if (key !== null) return run.store.callByKey(key)
+  const equal = joinKey === null ? undefined : run.store.callToJoin(joinKey)
+  const isRecent =
+    equal !== undefined && (!hasEnded(equal.status) || Date.now() - equal.status.at < LIMITS.mcp_join_ms)
+  return isRecent ? equal : undefined
 }
 
 async function lookUpQuestion(
@@ -115,12 +144,15 @@ function commitProposal(
   input: ProposalInput,
   facts: ProposalFacts,
 ): Result<Outcome> {
-  const { directory, reservation, room } = facts
+  const { directory, joinKey, reservation, room } = facts
   const opened = openRun(tx, input)
   if (!opened.ok) return opened
   const row = opened.value
-  const earlier = input.key === null ? undefined : run.store.callByKey(input.key)
-  if (earlier !== undefined) return storedAs(replayProposal(directory, earlier, input))
+  const earlier = earlierCall(run, input, joinKey) // in the transaction: of two equal proposals at once, one joins (L2)
+  if (earlier !== undefined) {
+    if (input.join) tx.cancelAt(earlier.proposal.n, null)
+    return storedAs('earlier', replayProposal(directory, earlier, input))
+  }
   if (!room.counted.ok) return room.counted
   const files = run.store.files.sized(input.files)
   if (!files.ok) return files
@@ -134,7 +166,8 @@ function commitProposal(
   if (decided.kind === 'undecided') return ok({ ...decided, row, reservation })
   const waits = checkRoom(row, decided.call, room)
   if (!waits.ok) return waits
-  return storedAs(storeCall(tx, decided.call, files.value, input.key ?? reservation?.key ?? null))
+  const keys = { key: input.key ?? reservation?.key ?? null, joinKey }
+  return storedAs('new', storeCall(tx, decided.call, files.value, keys))
 }
 
 /** The caller's own run; created if the proposal makes one. */
@@ -210,7 +243,7 @@ function storeCall(
   tx: RunTransaction,
   { proposal, decision, ask, snapshot, permitted }: NewCall,
   files: readonly InputFile[],
-  key: string | null,
+  { key, joinKey }: CallKeys,
 ): Result<CallRecord> {
   tx.keepSnapshot(snapshot)
   tx.nameFiles(files)
@@ -218,17 +251,17 @@ function storeCall(
   return tx.apply(
     proposal,
     { kind: 'proposed', decision, ask, ...(permitted === undefined ? {} : { permitted }) },
-    key,
+    { key, joinKey: decision.effect === 'deny' ? null : joinKey }, // a denial is decided anew each time
   )
 }
 
-const storedAs = (stored: Result<CallRecord>): Result<Outcome> =>
-  stored.ok ? ok({ kind: 'call', call: stored.value }) : stored
+const storedAs = (kind: StoredCall['kind'], stored: Result<CallRecord>): Result<Outcome> =>
+  stored.ok ? ok({ kind, call: stored.value }) : stored
 
-function storedCall(outcome: Outcome): Result<CallRecord> {
+function storedCall(outcome: Outcome): StoredCall {
   if (outcome.kind === 'undecided')
     throw new Error('a call is undecided though its standing answers are known')
-  return ok(outcome.call)
+  return outcome
 }
 
 /** Returns the unused part of the reservation, and reads the call. */
@@ -236,12 +269,17 @@ async function finish(
   run: RunContext,
   record: RunRecord,
   input: ProposalInput,
-  { reservation }: ProposalFacts,
-  stored: Result<CallRecord>,
-): Promise<Result<Call>> {
-  if (reservation !== null)
-    run.waitUntil(run.usage.release(record, reservation, stored.ok ? stored.value : null))
+  { joinKey, reservation }: ProposalFacts,
+  stored: Result<StoredCall>,
+): Promise<Result<ProposedCall>> {
+  // A call that was joined by its content has a place of its own; places with one key are one.
+  const ownPlace = stored.ok && !(stored.value.kind === 'earlier' && joinKey !== null)
+  const used = ownPlace ? stored.value.call : null
+  if (reservation !== null) run.waitUntil(run.usage.release(record, reservation, used))
   if (!stored.ok) return stored
-  if (hasEnded(stored.value.status)) return ok(viewCall(run, stored.value))
-  return readCall(run, input.agent, stored.value.proposal.n, input.waitMs)
+  const { kind, call } = stored.value
+  const joined = kind === 'earlier'
+  if (hasEnded(call.status)) return ok({ call: viewCall(run, call), joined })
+  const read = await readCall(run, input.agent, call.proposal.n, input.waitMs)
+  return read.ok ? ok({ call: read.value, joined }) : read
 }

@@ -63,7 +63,7 @@ function bodyOf(
       bytes: Buffer.from(`${new URLSearchParams({ form: form ?? '', ...fields(ids) })}`),
       type: 'application/x-www-form-urlencoded',
     }
-  if (route.raw)
+  if (route.raw && BODIES[name] === undefined)
     return { bytes: Buffer.from(`of ${other.ids.tenant} alone`), type: 'application/octet-stream' }
   const body = BODIES[name]
   return body === undefined

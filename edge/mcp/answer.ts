@@ -1,0 +1,188 @@
+// The MCP endpoint: one function that reads like the order of its checks, and the table of methods.
+
+import { randomUUID } from 'node:crypto'
+import { failure } from '../../shared/failures.ts'
+import { identityOf } from '../bindings.ts'
+import { requirePermission } from '../decision/decide.ts'
+import { logError } from '../platform/error-log.ts'
+import type { McpContext } from './context.ts'
+import { type McpMessage, type McpRequest, readMessage } from './envelope.ts'
+import { acceptedOf, checkOrigin } from './headers.ts'
+import { listen } from './listen.ts'
+import { pageOf } from './page.ts'
+import { INSTRUCTIONS, LEGACY, MODERN, RPC, SERVER_INFO, TASKS } from './protocol.ts'
+import {
+  errorAnswer,
+  failureError,
+  invalidParams,
+  jsonAnswer,
+  refusedRequest,
+  resultFor,
+  resultMessage,
+  rpcError,
+} from './rpc.ts'
+import { findRunFor, newSession, sessionNonce } from './run-handle.ts'
+import { seal, unseal } from './sealed.ts'
+import { answerTask } from './tasks.ts'
+import { callTool } from './tool-call.ts'
+import { toolListOf } from './tool-list.ts'
+
+type Admitted = Omit<McpContext, 'accepted' | 'publicUrl'>
+
+/** `admitted`: a request whose key, headers and body size have been checked. */
+export async function answerMcp(admitted: Admitted, body: Uint8Array): Promise<Response> {
+  const { request, env } = admitted
+  const { publicUrl } = identityOf(env)
+  const foreign = checkOrigin(request, publicUrl)
+  if (foreign !== undefined) return refusedRequest(foreign)
+  const accepted = acceptedOf(request.headers)
+  if (!accepted.json && !accepted.stream)
+    return refusedRequest(
+      failure('not_acceptable', 'the `Accept` header names no type that this endpoint answers with'),
+    )
+  if (!/^application\/json(?:;\s*charset=utf-8)?$/i.test(request.headers.get('content-type') ?? ''))
+    return refusedRequest(failure('unsupported_media_type', 'the body must be JSON'))
+  if (request.headers.has('idempotency-key'))
+    return refusedRequest(
+      failure(
+        'invalid_request',
+        'a header would merge all calls of a client; name the key in `_meta`: `dev.countersign/idempotencyKey`',
+      ),
+    )
+  const message = readMessage(body, request.headers)
+  if (!message.ok) return errorAnswer(message.error.id, message.error.error)
+  const context = { ...admitted, publicUrl, accepted }
+  try {
+    return await answerMessage(context, message.value)
+  } catch (error) {
+    const instance = randomUUID()
+    logError(instance, error)
+    const internal = failure('internal', `an internal error of the edge, logged as ${instance}`)
+    return errorAnswer(message.value.kind === 'request' ? message.value.id : null, failureError(internal))
+  }
+}
+
+async function answerMessage(context: McpContext, message: McpMessage): Promise<Response> {
+  if (message.kind === 'request') return answerRequest(context, message)
+  if (
+    message.kind === 'notification' &&
+    message.era === 'legacy' &&
+    message.method === 'notifications/cancelled'
+  )
+    await cancelRequest(context, message.params['requestId'])
+  return new Response(null, { status: 202, headers: { 'cache-control': 'no-store' } })
+}
+
+async function answerRequest(context: McpContext, request: McpRequest): Promise<Response> {
+  const { id, era, method } = request
+  switch (method) {
+    case 'tools/list':
+      return listTools(context, request)
+    case 'tools/call':
+      return callTool(context, request)
+    // Many clients ask for these although the server does not declare them.
+    case 'prompts/list':
+      return emptyList(request, 'prompts')
+    case 'resources/list':
+      return emptyList(request, 'resources')
+    case 'resources/templates/list':
+      return emptyList(request, 'resourceTemplates')
+  }
+  const answer = era === 'modern' ? modernMethod(context, request) : legacyMethod(context, request)
+  return (
+    answer ??
+    errorAnswer(
+      id,
+      rpcError(era === 'modern' ? 404 : 200, RPC.noMethod, 'this server does not have this method'),
+    )
+  )
+}
+
+function modernMethod(context: McpContext, request: McpRequest): Response | Promise<Response> | undefined {
+  switch (request.method) {
+    case 'server/discover':
+      return discover(request)
+    case 'subscriptions/listen':
+      return listen(context, request)
+    case 'tasks/get':
+    case 'tasks/update':
+    case 'tasks/cancel':
+      return answerTask(context, request)
+    default:
+      return undefined
+  }
+}
+
+function legacyMethod(context: McpContext, request: McpRequest): Response | undefined {
+  switch (request.method) {
+    case 'initialize':
+      return initialize(context, request)
+    case 'ping':
+    case 'logging/setLevel':
+      return jsonAnswer(resultMessage(request.id, {}))
+    default:
+      return undefined
+  }
+}
+
+const discover = ({ id }: McpRequest): Response =>
+  jsonAnswer(
+    resultMessage(
+      id,
+      resultFor('modern', {
+        supportedVersions: [MODERN],
+        capabilities: { tools: { listChanged: true }, extensions: { [TASKS]: {} } },
+        instructions: INSTRUCTIONS,
+        ttlMs: 300_000,
+        cacheScope: 'private',
+      }),
+    ),
+  )
+
+function initialize({ env, agent }: McpContext, { id, params }: McpRequest): Response {
+  const asked = params['protocolVersion']
+  const result = {
+    protocolVersion: LEGACY.find((one) => one === asked) ?? LEGACY[0],
+    capabilities: { tools: {} },
+    serverInfo: SERVER_INFO,
+    instructions: INSTRUCTIONS,
+  }
+  return jsonAnswer(resultMessage(id, result), 200, { 'mcp-session-id': newSession({ env, agent }) })
+}
+
+const CACHING = { ttlMs: 60_000, cacheScope: 'private' } as const
+
+const emptyList = ({ id, era }: McpRequest, of: string): Response =>
+  jsonAnswer(resultMessage(id, resultFor(era, { [of]: [], ...(era === 'modern' ? CACHING : {}) })))
+
+function listTools({ env, directory, agent }: McpContext, { id, era, params }: McpRequest): Response {
+  const may = requirePermission(directory, agent, 'tool.list')
+  if (!may.ok) return errorAnswer(id, failureError(may.error))
+  const { mcpKey } = identityOf(env)
+  const { cursor } = params
+  const place = typeof cursor === 'string' ? unseal(mcpKey, 'cursor', agent, cursor, Date.now()) : undefined
+  if (cursor !== undefined && place === undefined)
+    return errorAnswer(id, invalidParams('this cursor is not from a list of yours'))
+  const { texts, last } = pageOf(toolListOf(directory, agent).tools, place?.after ?? null)
+  const rest = {
+    ...(last === null ? {} : { nextCursor: seal(mcpKey, 'cursor', agent, { after: last }) }),
+    ...(era === 'modern' ? CACHING : {}),
+  }
+  // The definitions are JSON already: a list is the same texts again and again.
+  const whole = resultMessage(id, resultFor(era, { tools: [], ...rest }))
+  return jsonAnswer(whole.replace('"tools":[]', () => `"tools":[${texts.join()}]`))
+}
+
+/** Only a session of one client tells its requests from those of others. */
+async function cancelRequest(
+  { env, agent, directory, request, path }: McpContext,
+  id: unknown,
+): Promise<void> {
+  const { headers } = request
+  const nonce = sessionNonce({ env, agent }, headers)
+  if (!nonce.ok || nonce.value === null || (typeof id !== 'string' && typeof id !== 'number')) return
+  if (!requirePermission(directory, agent, 'run.cancel').ok) return
+  const handle = findRunFor({ env, agent }, { era: 'legacy', ours: {} }, headers, path)
+  if (handle.ok && handle.value.oneClient)
+    await handle.value.run.cancelRequest(agent.name, JSON.stringify(id), { kind: 'agent', name: agent.name })
+}

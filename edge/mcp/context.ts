@@ -1,0 +1,22 @@
+// The input of every method of the endpoint: the admitted request, its caller, and a way to check the
+// caller again while a request is held.
+
+import type { Env } from '../bindings.ts'
+import type { AgentPrincipal, LoadedDirectory } from '../directory/directory.ts'
+import type { Accepted } from './headers.ts'
+
+export type Caller = { readonly directory: LoadedDirectory; readonly agent: AgentPrincipal }
+
+export type McpContext = Caller & {
+  readonly env: Env
+  readonly request: Request
+  readonly publicUrl: string
+  readonly accepted: Accepted
+  /** The session that the path names. */
+  readonly path: string | null
+  /**
+   * The caller by the key and the policies of this moment; null if it may no longer read its runs. A
+   * held request outlives the checks that admitted it.
+   */
+  readonly stillCaller: () => Promise<Caller | null>
+}

@@ -1,0 +1,257 @@
+// The words that a model reads about a call: one table from the call's state to a tool result. Pure. A denial
+// or a failure is a result with `isError`, because models see no JSON-RPC errors. Our sentences and
+// a tool's output never share a text block: the output is untrusted.
+
+import { adviceOf, type Code, entryOf, FAILURES, type Failure } from '../../shared/failures.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Call, CallResult } from '../../shared/wire/calls.ts'
+import type { Explanation } from '../../shared/wire/explanation.ts'
+import { type Era, OURS, RESULT_TOOL } from './protocol.ts'
+
+type Block = { readonly type: 'text'; readonly text: string }
+export type ToolResult = {
+  readonly content: readonly Block[]
+  readonly structuredContent?: Readonly<Record<string, unknown>>
+  readonly isError?: true
+  readonly _meta: Readonly<Record<string, unknown>>
+}
+
+/** How a call that has not ended is answered, by what the client can do. */
+export type PendingForm = 'task' | 'wait' | 'result'
+
+/** `round`: how often this call has been answered with a `requestState` before. */
+export function pendingForm(era: Era, tasks: boolean, round: number): PendingForm {
+  if (era === 'legacy') return 'result'
+  if (tasks) return 'task'
+  return round < LIMITS.mcp_rounds ? 'wait' : 'result'
+}
+
+export type Telling = {
+  readonly publicUrl: string
+  /** The call was proposed by an earlier request; this one attached to it. */
+  readonly joined: boolean
+  /** The most characters of a tool's output. */
+  readonly chars: number
+}
+
+export const isPending = ({ ended_at_ms }: Call): boolean => ended_at_ms === undefined
+
+export function resultOfCall(call: Call, telling: Telling): ToolResult {
+  const notes = notesOn(call, telling)
+  const told = isPending(call) ? pending(call) : ended(call, telling)
+  return {
+    ...told,
+    content: [...notes.map(text), ...told.content],
+    _meta: metaOf(call, telling.publicUrl),
+  }
+}
+
+const text = (line: string): Block => ({ type: 'text', text: line })
+
+function notesOn(call: Call, { joined }: Telling): string[] {
+  const { id, edited, state } = call
+  return [
+    ...(joined ? [`Joined ${id}, which an equal request proposed before; nothing was proposed again.`] : []),
+    ...(edited !== undefined && state === 'succeeded'
+      ? [
+          `The approver changed the arguments. This ran instead: ${cut(JSON.stringify(edited.arguments), 2_000)}`,
+        ]
+      : []),
+  ]
+}
+
+type Told = Omit<ToolResult, '_meta'>
+
+function pending({ id, tool, state, approval }: Call): Told {
+  const waits =
+    state === 'awaiting_approval' && approval !== undefined
+      ? `waits for a human approver until ${clock(approval.expires_at)}`
+      : state === 'running'
+        ? 'is running'
+        : 'is approved and waits for its executor'
+  const seen = approval === undefined ? '' : ` The approval is awaited at ${approval.page}.`
+  return {
+    content: [
+      text(
+        `PENDING: not done yet. Call ${id} of \`${tool}\` ${waits}. Do not call \`${tool}\` again for this: ` +
+          `call \`${RESULT_TOOL}\` with {"call":"${id}"} to get the result, or go on with other work.${seen}`,
+      ),
+    ],
+    structuredContent: {
+      countersign: {
+        status: state,
+        call: id,
+        ...(approval === undefined
+          ? {}
+          : { approval: { page: approval.page, expires_at: approval.expires_at } }),
+      },
+    },
+  }
+}
+
+function ended(call: Call, telling: Telling): Told {
+  const { state, decision, result } = call
+  const why = result?.error?.detail ?? ''
+  switch (state) {
+    case 'succeeded':
+      return succeeded(call, telling)
+    case 'denied':
+      return failed([`Denied by policy: ${decision.reason}.`, ...remedies(call)])
+    case 'rejected':
+      return failed([`An approver said no: ${sentence(why)}`, 'Do not propose it again unchanged.'])
+    case 'expired':
+      return failed([
+        'Nobody answered in time, so it did not run.',
+        'Propose it again only if it is still needed.',
+      ])
+    case 'lapsed':
+      return failed([`It was allowed but did not run: ${sentence(why)}`, advice(call)])
+    case 'cancelled':
+      return failed([`It was cancelled. ${sentence(why)}`.trim()], outputOf(call, telling))
+    case 'indeterminate':
+      return failed([
+        `The outcome is unknown; it may have happened: ${sentence(why)}`,
+        'Check what it did before trying again.',
+      ])
+    default:
+      return failed(
+        [
+          `It ${state === 'timed_out' ? 'ran out of time' : 'failed'}: ${sentence(failureText(call))}`,
+          advice(call),
+        ],
+        outputOf(call, telling),
+      )
+  }
+}
+
+const failed = (lines: readonly string[], output: readonly Block[] = []): Told => ({
+  content: [text(lines.filter((line) => line !== '').join(' ')), ...output],
+  isError: true,
+})
+
+function succeeded(call: Call, telling: Telling): Told {
+  const structured = structuredOf(call)
+  if (structured === undefined && declaresOutput(call))
+    return failed(
+      ['It ran, but its output was cut, so it no longer matches its schema.'],
+      outputOf(call, telling),
+    )
+  return {
+    content: outputOf(call, telling),
+    ...(structured === undefined ? {} : { structuredContent: structured }),
+  }
+}
+
+const declaresOutput = ({ plan }: Call): boolean => plan?.executor.output !== undefined
+
+/** The worker has checked the output of a tool that declares a schema: it is one JSON object. */
+function structuredOf(call: Call): Record<string, unknown> | undefined {
+  const { result } = call
+  if (!declaresOutput(call) || result === undefined || result.truncated || result.encoding !== 'utf-8')
+    return undefined
+  return JSON.parse(result.output) as Record<string, unknown>
+}
+
+/** The output as a block of its own, and where the rest of it is. */
+function outputOf({ id, run, result }: Call, { publicUrl, chars }: Telling): Block[] {
+  if (result === undefined) return []
+  const { output, encoding, stderr, truncated, files } = result
+  const at = `${publicUrl}/v1/runs/${run}/calls/${id}`
+  const whole = output.length <= chars && !truncated
+  const isText = encoding === 'utf-8'
+  const notes = [
+    ...(isText ? [] : [`The output is not text; it is at ${at}.`]),
+    ...(isText && !whole ? [`The output is cut; what is kept of it is at ${at}.`] : []),
+    ...filesOf(files, at),
+  ]
+  return [
+    ...(isText && output !== '' ? [text(cut(output, chars))] : []),
+    ...(!result.ok && stderr !== '' ? [text(`stderr: ${tail(stderr, LIMITS.mcp_stderr_chars)}`)] : []),
+    ...notes.map(text),
+  ]
+}
+
+const filesOf = (files: CallResult['files'], at: string): string[] =>
+  (files?.files ?? []).map(({ path, bytes, sha256 }) => `File ${path}, ${bytes} bytes: ${at}/files/${sha256}`)
+
+const failureText = ({ result }: Call): string => {
+  const { error, exit_code } = result ?? {}
+  const code = exit_code === null || exit_code === undefined ? '' : ` (exit code ${exit_code})`
+  return `${error?.detail || error?.code || 'no reason was given'}${code}`
+}
+
+/** The general advice of the code with which the call ended. */
+function advice({ result }: Call): string {
+  const code = result?.error?.code
+  return code !== undefined && Object.hasOwn(FAILURES, code) ? capital(entryOf(code as Code).todo) : '' // checked
+}
+
+/** The changes that would lift a denial. Time and budgets pass; all else stays as it is. */
+function remedies({ decision }: Call): string[] {
+  const { explanation, code } = decision
+  const ways = (explanation?.changes ?? []).map((together) =>
+    together.map(({ words }) => words).join(' and '),
+  )
+  return [
+    ...(ways.length === 0 ? [] : [`What would change it: ${ways.join('; or ')}.`]),
+    ...(code === 'budget_spent' || code === 'policy_error' || changesWithTime(explanation)
+      ? []
+      : ['Trying again unchanged will be denied again.']),
+  ]
+}
+
+const changesWithTime = (explanation: Explanation | undefined): boolean =>
+  (explanation?.changes ?? []).some((together) => together.every(({ by }) => by === 'time'))
+
+/** A refused proposal: no call was made, and the model may be able to mend it. */
+export function resultOfRefusal(failure: Failure): ToolResult {
+  const { code, detail, errors = [] } = failure
+  const { retry, after_s } = entryOf(code)
+  const lines = errors.map(({ at, message }) => `${at}: ${message}`)
+  return {
+    ...failed([sentence(detail), ...lines.map(sentence), capital(adviceOf(failure))]),
+    _meta: { [`${OURS}failure`]: { code, retry, ...(after_s === undefined ? {} : { after_s }) } },
+  }
+}
+
+function metaOf(call: Call, publicUrl: string): Record<string, unknown> {
+  const { id, run, digest, state, decision, attestation } = call
+  const { effect, code, policies } = decision
+  return {
+    [`${OURS}call`]: { id, run, digest, state },
+    [`${OURS}decision`]: { effect, code, policies },
+    ...(attestation === undefined
+      ? {}
+      : {
+          [`${OURS}attestation`]: {
+            id: attestation.id,
+            execution_sha256: attestation.execution_sha256,
+            executor: attestation.executor,
+            sandbox_enforcement: attestation.sandbox_enforcement,
+            bundle: `${publicUrl}/v1/runs/${run}/calls/${id}/attestation`,
+          },
+        }),
+  }
+}
+
+/** A call's present state, in the words of a progress message or of a task. */
+export function statusLine({ state, approval }: Pick<Call, 'state' | 'approval'>): string {
+  if (state === 'awaiting_approval')
+    return approval === undefined
+      ? 'waiting for approval'
+      : `waiting for approval until ${clock(approval.expires_at)}: ${approval.page}`
+  return state === 'granted' ? 'approved; waiting for its executor' : state.replaceAll('_', ' ')
+}
+
+const clock = (ms: number): string => `${new Date(ms).toISOString().slice(11, 16)}Z`
+const sentence = (line: string): string => {
+  const trimmed = line.trim()
+  return trimmed === '' || /[.!?]$/.test(trimmed) ? trimmed : `${trimmed}.`
+}
+const capital = (line: string): string => sentence(`${line.charAt(0).toUpperCase()}${line.slice(1)}`)
+const cut = (line: string, chars: number): string =>
+  line.length <= chars
+    ? line
+    : `${line.slice(0, chars).toWellFormed()} … ${line.length - chars} characters more`
+const tail = (line: string, chars: number): string =>
+  line.length <= chars ? line : `… ${line.slice(-chars).toWellFormed()}`

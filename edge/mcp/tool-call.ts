@@ -1,0 +1,274 @@
+// tools/call: find the tool and the run, propose or join, wait, answer. Every call ends in the same
+// commands of the RunObject as a call of our own API.
+
+import { waitUntil } from 'cloudflare:workers'
+import { randomUUID } from 'node:crypto'
+import { digestOf } from '../../shared/bytes/json.ts'
+import type { CallOrigin } from '../../shared/evidence/origin.ts'
+import { type Failure, failure } from '../../shared/failures.ts'
+import { PATTERNS } from '../../shared/ids.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import { err, ok, type Result } from '../../shared/result.ts'
+import type { Call } from '../../shared/wire/calls.ts'
+import { identityOf, tenantObject } from '../bindings.ts'
+import { isListed, requirePermission } from '../decision/decide.ts'
+import { preferredWait } from '../http/intake.ts'
+import { callOf, type FoundCall } from '../run/find-run.ts'
+import { followCall } from './call-follower.ts'
+import type { McpContext } from './context.ts'
+import { isObject, type McpRequest } from './envelope.ts'
+import { answerHeld, type LastMessage } from './held-answer.ts'
+import { isPending, pendingForm, resultOfCall, resultOfRefusal } from './outcome.ts'
+import { RESULT_TOOL } from './protocol.ts'
+import {
+  errorAnswer,
+  errorMessage,
+  failureError,
+  invalidParams,
+  jsonAnswer,
+  type RpcError,
+  resultFor,
+  resultMessage,
+} from './rpc.ts'
+import { findRunFor } from './run-handle.ts'
+import { seal, unseal } from './sealed.ts'
+import { createdTask } from './tasks.ts'
+
+type Params = {
+  readonly name: string
+  readonly args: Record<string, unknown>
+  readonly requestState: string | undefined
+}
+/** A call that this request waits for. */
+type Awaited = {
+  readonly found: FoundCall
+  readonly call: Call
+  readonly joined: boolean
+  /** How often the call was answered with a `requestState` before. */
+  readonly round: number
+  /** Whether nothing but this request leads its client to the call. */
+  readonly onlyLead: boolean
+  /** The id under which the run knows this request, if its client can cancel it by it. */
+  readonly request: string | null
+}
+
+const UNKNOWN_CALL = failure('not_found', 'there is no such call of yours')
+const UNKNOWN_STATE = invalidParams(
+  'this `requestState` belongs to no waiting call of yours with these arguments',
+)
+
+export async function callTool(context: McpContext, request: McpRequest): Promise<Response> {
+  const params = readParams(request)
+  if (!params.ok) return errorAnswer(request.id, params.error)
+  const { name, requestState } = params.value
+  if (!isKnown(context, name))
+    return errorAnswer(request.id, invalidParams(`Unknown tool: ${name.slice(0, 64)}`))
+  if (requestState !== undefined) return resume(context, request, params.value, requestState)
+  return name === RESULT_TOOL
+    ? readResult(context, request, params.value)
+    : propose(context, request, params.value)
+}
+
+function readParams({ era, params }: McpRequest): Result<Params, RpcError> {
+  const { name, arguments: args = {}, requestState } = params
+  if (typeof name !== 'string') return err(invalidParams('`name` must be the name of a tool'))
+  if (!isObject(args)) return err(invalidParams('`arguments` must be an object'))
+  if (requestState === undefined) return ok({ name, args, requestState })
+  return typeof requestState === 'string' && era === 'modern'
+    ? ok({ name, args, requestState })
+    : err(UNKNOWN_STATE)
+}
+
+/** The same answer for a tool that does not exist and for one that is not the agent's. */
+function isKnown({ directory, agent }: McpContext, name: string): boolean {
+  const tool = directory.tools.get(name)
+  return name === RESULT_TOOL || (tool !== undefined && isListed(agent, name))
+}
+
+async function propose(context: McpContext, request: McpRequest, { name, args }: Params): Promise<Response> {
+  const { env, directory, agent, request: http, path } = context
+  const { id, era, meta } = request
+  const handle = findRunFor({ env, agent }, { era, ours: meta.ours }, http.headers, path)
+  if (!handle.ok) return errorAnswer(id, handle.error)
+  const { run, create, oneClient } = handle.value
+  const may = create === null ? ok(true) : requirePermission(directory, agent, 'run.create')
+  if (!may.ok) return toolResult(request, may.error)
+  const key = meta.ours.idempotencyKey ?? null
+  const requestKey = oneClient ? JSON.stringify(id) : null
+  const hold = holdMs(context, request)
+  const input = {
+    version: directory.version,
+    agent: agent.name,
+    tool: name,
+    args,
+    files: [],
+    origin: originOf(request),
+    key,
+    create,
+    join: true,
+    waitMs: Math.min(hold, LIMITS.mcp_quick_ms),
+  }
+  const proposed = await run.proposeOrJoin(input, requestKey)
+  if (!proposed.ok) return refuse(request, proposed.error)
+  const { call, joined } = proposed.value
+  const awaited = {
+    found: { run, n: Number(call.id.split('_').at(-1)) },
+    call,
+    joined,
+    round: 0,
+    onlyLead: era === 'modern',
+    request: requestKey,
+  }
+  return answerAwaited(context, request, { name, args, requestState: undefined }, awaited, hold)
+}
+
+/** Reads on: a retry with a `requestState` proposes nothing, whatever became of the call. */
+async function resume(
+  context: McpContext,
+  request: McpRequest,
+  params: Params,
+  requestState: string,
+): Promise<Response> {
+  const { env, agent } = context
+  const state = unseal(identityOf(env).mcpKey, 'wait', agent, requestState, Date.now())
+  if (state === undefined || state.tool !== params.name || state.args !== digestOf(params.args))
+    return errorAnswer(request.id, UNKNOWN_STATE)
+  return awaitCall(context, request, params, state.call, state.round)
+}
+
+async function readResult(context: McpContext, request: McpRequest, params: Params): Promise<Response> {
+  const { call, wait_s } = params.args
+  if (typeof call !== 'string' || !PATTERNS.call.test(call)) return toolResult(request, UNKNOWN_CALL)
+  const wait = wait_s === undefined ? undefined : waitOf(wait_s)
+  return awaitCall(context, request, params, call, 0, wait)
+}
+
+async function awaitCall(
+  context: McpContext,
+  request: McpRequest,
+  params: Params,
+  callId: string,
+  round: number,
+  wait?: number,
+): Promise<Response> {
+  const { env, directory, agent } = context
+  const may = requirePermission(directory, agent, 'run.read')
+  if (!may.ok) return toolResult(request, may.error)
+  const found = callOf(env, agent.tenant, callId)
+  const hold = wait ?? holdMs(context, request)
+  const call = found.ok
+    ? await found.value.run.read(agent.name, found.value.n, Math.min(hold, LIMITS.mcp_quick_ms))
+    : found
+  if (!found.ok || !call.ok) return toolResult(request, UNKNOWN_CALL)
+  const awaited = {
+    found: found.value,
+    call: call.value,
+    joined: false,
+    round,
+    onlyLead: false,
+    request: null,
+  }
+  return answerAwaited(context, request, params, awaited, hold)
+}
+
+/** Answers at once if the call has ended or nobody may wait; otherwise holds the request. */
+async function answerAwaited(
+  context: McpContext,
+  request: McpRequest,
+  params: Params,
+  awaited: Awaited,
+  hold: number,
+): Promise<Response> {
+  const { env, agent } = context
+  const { call, found, onlyLead, request: requestKey } = awaited
+  const last = (now: Call): LastMessage => {
+    const received = noteAnswer(agent.name, found, requestKey, now)
+    return { message: messageOn(context, request, params, { ...awaited, call: now }), ...received }
+  }
+  const place = randomUUID()
+  const left = hold - LIMITS.mcp_quick_ms
+  const mayWait =
+    isPending(call) && left > 0 && (await tenantObject(env, agent.tenant).holdRequest(place, agent.name))
+  if (!mayWait) {
+    const { message, received } = last(call)
+    if (received !== undefined) waitUntil(received())
+    return jsonAnswer(message)
+  }
+  const following = {
+    ...found,
+    agent: agent.name,
+    approval: call.approval,
+    token: context.accepted.stream ? request.meta.progressToken : null,
+    until: Date.now() + left,
+  }
+  async function* messages(): AsyncGenerator<string, LastMessage, void> {
+    const ended = yield* followCall(following)
+    return ended.ok ? last(ended.value) : { message: errorMessage(request.id, failureError(ended.error)) }
+  }
+  return answerHeld(context, {
+    id: request.id,
+    messages: messages(),
+    gone: async () => (onlyLead ? found.run.abandoned(agent.name, found.n) : undefined),
+    released: () => tenantObject(env, agent.tenant).releaseRequest(place),
+  })
+}
+
+/** Tells the run that its client has the answer. A denial and a pending call need no such note. */
+function noteAnswer(
+  agent: string,
+  { run, n }: FoundCall,
+  request: string | null,
+  call: Call,
+): Pick<LastMessage, 'received'> {
+  const delivered = !isPending(call) && call.state !== 'denied'
+  return delivered || request !== null ? { received: () => run.answered(agent, n, request, delivered) } : {}
+}
+
+/** The answer about a call as it is now. */
+function messageOn(
+  { env, agent, publicUrl }: McpContext,
+  { id, era, meta }: McpRequest,
+  { name, args }: Params,
+  { call, joined, round }: Awaited,
+): string {
+  const form = isPending(call) ? pendingForm(era, meta.tasks, round) : 'result'
+  if (form === 'task') return resultMessage(id, resultFor(era, createdTask(env, agent, call)))
+  if (form === 'wait') {
+    const until = (call.approval?.expires_at ?? Date.now() + LIMITS.claim_window_ms) + LIMITS.mcp_task_ms
+    const state = { call: call.id, tool: name, args: digestOf(args), round: round + 1, until }
+    const requestState = seal(identityOf(env).mcpKey, 'wait', agent, state)
+    return resultMessage(id, resultFor(era, { resultType: 'input_required', requestState }))
+  }
+  const chars = agent.spec.mcp?.output_chars ?? LIMITS.mcp_output_chars
+  return resultMessage(id, resultFor(era, resultOfCall(call, { publicUrl, joined, chars })))
+}
+
+/** For the record: nothing of it decides. */
+const originOf = ({ revision, meta: { client, ours } }: McpRequest): CallOrigin => ({
+  ...(ours.reason === undefined ? {} : { reason: ours.reason }),
+  via: { protocol: 'mcp', revision, ...(client === null ? {} : { client }) },
+})
+
+/** How long this request is held: as it asks, or by what its client can do. */
+function holdMs({ request }: McpContext, { era, meta }: McpRequest): number {
+  const asked = meta.ours.waitS ?? preferredWait(request)
+  const usual =
+    era === 'legacy' ? LIMITS.mcp_hold_legacy_s : meta.tasks ? LIMITS.mcp_hold_task_s : LIMITS.mcp_hold_s
+  return Math.min(asked ?? usual, LIMITS.mcp_hold_most_s) * 1000
+}
+
+const waitOf = (seconds: unknown): number | undefined =>
+  Number.isInteger(seconds) && (seconds as number) >= 0 // checked
+    ? Math.min(seconds as number, LIMITS.mcp_hold_most_s) * 1000
+    : undefined
+
+const toolResult = ({ id, era }: McpRequest, why: Failure): Response =>
+  jsonAnswer(resultMessage(id, resultFor(era, resultOfRefusal(why))))
+
+/** A refused proposal. What the model can't mend is an error of the protocol. */
+function refuse(request: McpRequest, why: Failure): Response {
+  if (why.code === 'not_found') return errorAnswer(request.id, invalidParams(why.detail))
+  if (why.code !== 'unavailable' && why.code !== 'internal') return toolResult(request, why)
+  const error = failureError(why)
+  return errorAnswer(request.id, request.era === 'legacy' ? { ...error, status: 200 } : error)
+}

@@ -1,0 +1,43 @@
+// The list of tools of one agent: its allowlist without the tools that no call could be allowed for.
+// Hiding decides nothing: a call of a hidden tool is decided and denied like any other.
+
+import { sha256 } from '../../shared/bytes/json.ts'
+import { isListed } from '../decision/decide.ts'
+import type { AgentPrincipal, LoadedDirectory } from '../directory/directory.ts'
+import { possibleTools } from '../policy/possible-tools.ts'
+import type { Listed } from './page.ts'
+import { RESULT_TOOL } from './protocol.ts'
+import { definitionText, RESULT_TEXT } from './tools.ts'
+
+export type ToolList = {
+  /** By name, so that an unchanged list is the same text to a model's prompt cache. */
+  readonly tools: readonly Listed[]
+  readonly digest: string
+}
+
+/** By version of the directory and agent; the texts of tools outlive both. */
+const lists = new WeakMap<LoadedDirectory, Map<string, ToolList>>()
+
+export function toolListOf(directory: LoadedDirectory, agent: AgentPrincipal): ToolList {
+  const ofAgents = lists.get(directory) ?? new Map<string, ToolList>()
+  lists.set(directory, ofAgents)
+  const known = ofAgents.get(agent.name) ?? makeList(directory, agent)
+  ofAgents.set(agent.name, known)
+  return known
+}
+
+function makeList(directory: LoadedDirectory, agent: AgentPrincipal): ToolList {
+  const own = [...directory.tools.values()].filter((tool) => isListed(agent, tool.tool.name))
+  const { name, spec } = agent
+  const possible = possibleTools(
+    directory.policies,
+    { name, groups: spec.groups ?? [] },
+    own.map(({ tool, capabilities }) => ({ name: tool.name, groups: tool.groups ?? [], capabilities })),
+  )
+  const tools: Listed[] = own
+    .filter(({ tool }) => possible.has(tool.name))
+    .map((tool) => ({ name: tool.tool.name, text: definitionText(tool) }))
+  tools.push({ name: RESULT_TOOL, text: RESULT_TEXT })
+  tools.sort((a, b) => (a.name < b.name ? -1 : 1))
+  return { tools, digest: sha256(tools.map(({ text }) => text).join('\n')) }
+}

@@ -1,0 +1,85 @@
+// Clients of a connection, besides their proposals: they receive an answer, go away without it, or
+// cancel their request. A call outlives the connection that proposed it.
+
+import { failure } from '../../../shared/failures.ts'
+import { LIMITS } from '../../../shared/limits.ts'
+import { err, ok, type Result } from '../../../shared/result.ts'
+import { type CallRecord, type Canceller, hasEnded } from '../../call/lifecycle.ts'
+import { directoryOf } from '../../directory/directory.ts'
+import type { RunContext } from '../context.ts'
+import { readableCall } from '../reads.ts'
+import type { RunTransaction } from '../transaction.ts'
+import { cancelCall } from './cancel.ts'
+import { type ProposalInput, type ProposedCall, proposeCall } from './propose.ts'
+
+const NO_CALL = failure('not_found', 'no such call')
+
+export async function proposeForClient(
+  run: RunContext,
+  input: ProposalInput,
+  request: string | null,
+): Promise<Result<ProposedCall>> {
+  const proposed = await proposeCall(run, input)
+  if (request !== null && proposed.ok && proposed.value.call.ended_at_ms === undefined)
+    run.requests.set(request, Number(proposed.value.call.id.split('_').at(-1)))
+  return proposed
+}
+
+/** `delivered`: the answer was the call's end, and the client has received it. */
+export async function noteAnswer(
+  run: RunContext,
+  agent: string,
+  n: number,
+  request: string | null,
+  delivered: boolean,
+): Promise<void> {
+  if (request !== null) run.requests.delete(request)
+  if (delivered)
+    await run.transact((tx) => {
+      if (readableCall(run, agent, n) === undefined) return err(NO_CALL)
+      tx.markDelivered(n)
+      return ok(true)
+    })
+}
+
+/** The client is gone. It may ask again for a while; then a call that still waits is cancelled. */
+export async function abandonCall(run: RunContext, agent: string, n: number): Promise<void> {
+  await run.transact((tx) => {
+    const record = readableCall(run, agent, n)
+    if (record === undefined || hasEnded(record.status)) return err(NO_CALL)
+    tx.cancelAt(n, Date.now() + LIMITS.mcp_abandoned_ms)
+    return ok(true)
+  })
+}
+
+/** Cancels the call of a request that is still being answered; does nothing about any other. */
+export async function cancelRequest(
+  run: RunContext,
+  agent: string,
+  request: string,
+  by: Canceller,
+): Promise<void> {
+  const n = run.requests.get(request)
+  if (n !== undefined) await cancelCall(run, agent, n, by)
+}
+
+/** Whether running calls of this run's agent are cancelled too; false if that can't be found out. */
+export async function cancelsRunning({ env, row, store }: RunContext, now: number): Promise<boolean> {
+  const runs = store.abandoned(now).some(({ status }) => status.state === 'running')
+  if (row === undefined || !runs) return false
+  const { tenant, agent } = row.record
+  const directory = await directoryOf(env, tenant).catch(() => undefined)
+  return directory?.agents.get(agent)?.spec.mcp?.cancel_running ?? false
+}
+
+/** Cancels the calls whose clients have been gone for long enough. */
+export function cancelAbandoned(run: RunContext, tx: RunTransaction, running: boolean, now: number): void {
+  for (const record of run.store.abandoned(now)) {
+    tx.cancelAt(record.proposal.n, null)
+    if (isCancelled(record, running))
+      tx.apply(record, { kind: 'cancel', by: { kind: 'agent', name: tx.row?.record.agent ?? '' } })
+  }
+}
+
+const isCancelled = ({ status }: CallRecord, running: boolean): boolean =>
+  !hasEnded(status) && (status.state !== 'running' || running)

@@ -1,0 +1,365 @@
+// Calls that take time: clients that wait, poll, hold a task, go away at any moment, ask twice or
+// lose their key. Nothing runs twice, nothing hangs, nothing of another agent is seen.
+
+import { expect, test } from 'vitest'
+import { eventually } from '../../support/eventually.ts'
+import { Fixtures, unwrap } from '../../support/fixtures.ts'
+import { McpClient, type McpExchange, textOf } from '../../support/http/mcp-client.ts'
+import { McpCalls } from '../../support/mcp-calls.ts'
+import { sharedStack } from '../../support/stack/stack.ts'
+import { PeerWorker } from '../../support/worker/peer-worker.ts'
+
+const fixtures = new Fixtures('mcp-wait', sharedStack())
+const tool = await fixtures.tool()
+const sensitive = await fixtures.tool({ sensitive: true })
+const agent = await fixtures.agent()
+const other = await fixtures.agent()
+const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
+const ERAS = ['modern', 'legacy'] as const
+const TASKS = { extensions: { 'io.modelcontextprotocol/tasks': {} } }
+
+const calls = new McpCalls(fixtures, agent)
+
+const error = async (exchange: McpExchange) => {
+  const { error } = await exchange.answer()
+  return [exchange.status, error?.code]
+}
+
+test('a held request streams comments and progress, and ends with the answer', async () => {
+  for (const era of ERAS) {
+    const { client, meta, call } = await calls.clientInRun(era)
+    const exchange = await client.send(
+      'tools/call',
+      { name: sensitive, arguments: {} },
+      { meta: { ...meta, progressToken: 'p' }, wait: 60 },
+    )
+    expect([exchange.isStream, exchange.headers.get('x-accel-buffering')]).toEqual([true, 'no'])
+    await exchange.until('a comment', ({ received }) => (received.includes(null) ? true : undefined))
+    await calls.answer(call(1), 'approve')
+    const claim = unwrap(await peer.claim(call(1)))
+    await exchange.until('the state', ({ messages }) => (messages.length >= 3 ? true : undefined))
+    unwrap(
+      await peer.client('output', {
+        params: { call: call(1) },
+        body: {
+          fence: 1,
+          stream: 'stdout',
+          offset: 0,
+          data: Buffer.from('one\nhalf way\r\n').toString('base64'),
+        },
+      }),
+    )
+    await peer.settle(claim, { stdout: 'one\nhalf way\r\nend' })
+    const { result } = await exchange.answer()
+    await exchange.end()
+    expect(textOf(result ?? {})).toBe('one\nhalf way\r\nend')
+    const progress = exchange.messages
+      .slice(0, -1)
+      .map(({ method, params }) => [
+        method,
+        params?.['progressToken'],
+        params?.['progress'],
+        params?.['message'],
+      ])
+    expect(progress.map(([, , count]) => count)).toEqual(progress.map((_, at) => at + 1))
+    expect(progress.slice(0, 3)).toEqual([
+      ['notifications/progress', 'p', 1, expect.stringMatching(/^waiting for approval until \d\d:\d\dZ: /)],
+      ['notifications/progress', 'p', 2, 'approved; waiting for its executor'],
+      ['notifications/progress', 'p', 3, 'running'],
+    ])
+  }
+})
+
+test('a client that accepts only JSON waits for one document', async () => {
+  const { client, meta, call } = await calls.clientInRun('legacy')
+  const answering = client.send(
+    'tools/call',
+    { name: tool, arguments: {} },
+    { meta, wait: 30, headers: { accept: 'application/json' } },
+  )
+  await calls.proposed(call(1))
+  await new Promise((go) => setTimeout(go, 300)) // longer than a quick answer takes
+  await peer.run(call(1), { stdout: 'done' })
+  const exchange = await answering
+  expect([exchange.isStream, textOf((await exchange.answer()).result ?? {})]).toEqual([false, 'done'])
+  expect(exchange.text.trimStart()).toMatch(/^\{"jsonrpc"/)
+})
+
+test('a modern client waits through an approval with a `requestState` that only reads', async () => {
+  const { client, meta, call, run } = await calls.clientInRun('modern')
+  const params = { name: sensitive, arguments: { text: 'x' } }
+  const first = await client.result('tools/call', params, { meta, wait: 0 })
+  expect(first).toMatchObject({ resultType: 'input_required', requestState: expect.any(String) })
+  expect(first).not.toHaveProperty('inputRequests')
+  const requestState = String(first['requestState'])
+  const again = (more: object, by = client) =>
+    by.send('tools/call', { ...params, requestState, ...more }, { wait: 0 })
+  expect((await (await again({})).answer()).result).toMatchObject({ resultType: 'input_required' })
+  const foreign = new McpClient(fixtures.url, other.key, 'modern')
+  for (const exchange of [
+    await again({ arguments: { text: 'y' } }),
+    await again({ arguments: {} }),
+    await again({ name: tool }),
+    await again({ requestState: `${requestState}A` }),
+    await again({ requestState: requestState.replace(/.$/, (char) => (char === 'A' ? 'B' : 'A')) }),
+    await again({ requestState: '' }),
+    await again({ requestState: 5 }),
+    await again({}, foreign),
+  ])
+    expect(await error(exchange)).toEqual([200, -32602])
+  await calls.answer(call(1), 'approve')
+  const waiting = client.result('tools/call', { ...params, requestState }, { wait: 30 })
+  await peer.run(call(1), { stdout: 'sent' })
+  const result = await waiting
+  expect([result['resultType'], textOf(result)]).toEqual(['complete', 'sent'])
+  expect(textOf((await (await again({})).answer()).result ?? {})).toBe('sent') // a replay reads, too
+  expect(await calls.used(run)).toBe(1)
+})
+
+test('after nine answers with a `requestState` the tenth is final', async () => {
+  const { client, meta, run } = await calls.clientInRun('modern')
+  const params = { name: sensitive, arguments: {} }
+  let [result, rounds] = [await client.result('tools/call', params, { meta, wait: 0 }), 0]
+  for (; result['resultType'] === 'input_required'; rounds++)
+    result = await client.result(
+      'tools/call',
+      { ...params, requestState: result['requestState'] },
+      { wait: 0 },
+    )
+  expect([rounds, result['isError'], textOf(result)]).toEqual([
+    9,
+    undefined,
+    expect.stringMatching(/^PENDING/),
+  ])
+  expect(await calls.used(run)).toBe(1)
+})
+
+test('L2 equal requests at once are one call, from one client and from two, with one approval', async () => {
+  for (const era of ERAS) {
+    const { client, meta, call, run } = await calls.clientInRun(era)
+    const second = new McpClient(fixtures.url, agent.key, era)
+    const params = { name: sensitive, arguments: { text: 'once' } }
+    const exchanges = await Promise.all(
+      [client, client, second, second].map((one) =>
+        one.send('tools/call', params, { meta, wait: 30, id: 1 }),
+      ),
+    )
+    await calls.answer(call(1), 'approve')
+    await peer.run(call(1), { stdout: 'ran' })
+    const texts = []
+    for (const exchange of exchanges) texts.push(textOf((await exchange.answer()).result ?? {}))
+    expect(texts.filter((text) => text === 'ran')).toHaveLength(1)
+    expect(
+      texts.filter(
+        (text) =>
+          text ===
+          `Joined ${call(1)}, which an equal request proposed before; nothing was proposed again.\nran`,
+      ),
+    ).toHaveLength(3)
+    expect(await calls.used(run)).toBe(1)
+  }
+})
+
+test('an equal request after the answer, other arguments, and another key of idempotency are other calls', async () => {
+  const { client, meta, call, run } = await calls.clientInRun('legacy')
+  const done = async (n: number, args: object, more: object = {}) => {
+    const answering = client.call(tool, { ...args }, { meta: { ...meta, ...more } })
+    await calls.proposed(call(n))
+    await peer.run(call(n), { stdout: String(n) })
+    return textOf(await answering)
+  }
+  expect(await done(1, { text: 'x' })).toBe('1')
+  const used = () => calls.used(run)
+  await eventually('the answer is noted as received', async () => {
+    const again = await client.call(tool, { text: 'x' }, { meta, wait: 0 })
+    return textOf(again).startsWith('PENDING') ? true : undefined
+  })
+  expect(await used()).toBe(2)
+  const key = { 'dev.countersign/idempotencyKey': 'k-1' }
+  expect(await done(3, { text: 'x' }, key)).toBe('3')
+  expect(textOf(await client.call(tool, { text: 'x' }, { meta: { ...meta, ...key } }))).toContain('Joined')
+  const reused = await client.call(tool, { text: 'other' }, { meta: { ...meta, ...key } })
+  expect(reused['_meta']).toMatchObject({ 'dev.countersign/failure': { code: 'idempotency_key_reused' } })
+  expect(await used()).toBe(3)
+})
+
+test('L2 a client that closes at any moment and asks again runs nothing twice', async () => {
+  for (const delay of [0, 5, 20, 60, 150, 250, 400]) {
+    const { client, meta, call, run } = await calls.clientInRun('modern')
+    const params = { name: tool, arguments: { text: String(delay) } }
+    const abort = new AbortController()
+    const { headers, message } = client.request('tools/call', params, { meta, wait: 30 })
+    const gone = fetch(client.url, {
+      method: 'POST',
+      headers: { ...headers, authorization: `Bearer ${agent.key}` },
+      body: JSON.stringify(message),
+      signal: abort.signal,
+    }).then((answer) => answer.text())
+    setTimeout(() => abort.abort(), delay)
+    await expect(gone).rejects.toThrow()
+    const answering = client.send('tools/call', params, { meta, wait: 30 })
+    await calls.proposed(call(1))
+    await peer.run(call(1), { stdout: 'ran' })
+    expect(textOf((await (await answering).answer()).result ?? {})).toMatch(/ran$/)
+    expect(await calls.used(run), `closed after ${delay} ms`).toBe(1)
+  }
+})
+
+test('L2 a result that nobody received is the answer to the next equal request, once', async () => {
+  for (const accept of ['application/json, text/event-stream', 'application/json']) {
+    const { client, meta, call, run } = await calls.clientInRun('legacy')
+    const params = { name: tool, arguments: {} }
+    const exchange = await client.send('tools/call', params, { meta, wait: 60, headers: { accept } })
+    const claim = unwrap(await peer.claim(call(1)))
+    await new Promise((go) => setTimeout(go, 1_000)) // the longer a client has waited, the longer the edge looks for it
+    exchange.close()
+    await exchange.end()
+    await peer.settle(claim, { stdout: 'ran' })
+    await eventually('the call has ended', async () =>
+      (await calls.find(call(1)))?.ended_at_ms === undefined ? undefined : true,
+    )
+    await new Promise((go) => setTimeout(go, 500)) // the edge writes its answer in this time
+    expect(textOf(await client.result('tools/call', params, { meta, wait: 0 }))).toMatch(/^Joined .*\nran$/)
+    await eventually('a third request is another call', async () => {
+      await client.result('tools/call', params, { meta, wait: 0 })
+      return (await calls.used(run)) === 2 ? true : undefined
+    })
+  }
+})
+
+test('a revoked key ends a held request, and an agent without permission too', async () => {
+  for (const era of ERAS) {
+    const gone = await fixtures.agent()
+    const { client, meta } = await new McpCalls(fixtures, gone).clientInRun(era)
+    const exchange = await client.send('tools/call', { name: sensitive, arguments: {} }, { meta, wait: 60 })
+    unwrap(await fixtures.root('deleteAgent', { params: { name: gone.name } }))
+    const { error } = await exchange.answer(10_000)
+    expect([error?.code, error?.data?.['code']]).toEqual([401, 'unauthenticated'])
+    await exchange.end()
+  }
+})
+
+test('a legacy client cancels its request by its id, and only within its own session', async () => {
+  const session = async () => {
+    const client = new McpClient(fixtures.url, agent.key, 'legacy')
+    const initialized = await client.send('initialize', { protocolVersion: '2025-11-25' })
+    client.headers = { 'mcp-session-id': initialized.headers.get('mcp-session-id') ?? '' }
+    return client
+  }
+  const [client, neighbour] = [await session(), await session()]
+  const exchange = await client.send('tools/call', { name: sensitive, arguments: {} }, { id: 7, wait: 60 })
+  const cancel = (by: McpClient, requestId: unknown) =>
+    by.raw(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId } }), {
+      'content-type': 'application/json',
+      ...by.headers,
+    })
+  const stateless = new McpClient(fixtures.url, agent.key, 'legacy')
+  for (const [by, id] of [
+    [neighbour, 7],
+    [client, '7'],
+    [client, 8],
+    [client, null],
+    [stateless, 7],
+  ] as const)
+    expect((await cancel(by, id)).status).toBe(202)
+  expect(exchange.messages).toEqual([])
+  expect((await cancel(client, 7)).status).toBe(202)
+  const { result } = await exchange.answer()
+  expect([result?.['isError'], textOf(result ?? {})]).toEqual([true, 'It was cancelled.'])
+})
+
+test('a client that holds tasks gets one, reads it to its end, and can cancel it', async () => {
+  const { client, meta, call } = await calls.clientInRun('modern', TASKS)
+  const created = await client.call(sensitive, { text: 'x' }, { meta, wait: 0 })
+  expect(created).toMatchObject({
+    resultType: 'task',
+    taskId: expect.stringMatching(/^task_[\w-]{60,}$/),
+    status: 'working',
+    statusMessage: expect.stringMatching(/^waiting for approval until /),
+    createdAt: expect.stringMatching(/^\d{4}-.*Z$/),
+    ttlMs: expect.any(Number),
+    pollIntervalMs: 4_000,
+  })
+  for (const absent of ['result', 'requestState', 'inputRequests']) expect(created).not.toHaveProperty(absent)
+  const taskId = String(created['taskId'])
+  expect(await client.result('tasks/get', { taskId })).toMatchObject({
+    resultType: 'complete',
+    taskId,
+    status: 'working',
+  })
+  expect(await client.result('tasks/update', { taskId, inputResponses: { x: {} } })).toMatchObject({
+    resultType: 'complete',
+  })
+  await calls.answer(call(1), 'approve')
+  await peer.run(call(1), { stdout: 'sent' })
+  const done = await client.result('tasks/get', { taskId })
+  expect(done).toMatchObject({
+    status: 'completed',
+    result: { resultType: 'complete', content: [{ type: 'text', text: 'sent' }] },
+  })
+  expect(await client.result('tasks/cancel', { taskId })).toMatchObject({ resultType: 'complete' })
+
+  const second = await client.call(sensitive, { text: 'y' }, { meta, wait: 0 })
+  await client.result('tasks/cancel', { taskId: second['taskId'] })
+  expect(await client.result('tasks/get', { taskId: second['taskId'] })).toMatchObject({
+    status: 'cancelled',
+  })
+
+  const foreign = new McpClient(fixtures.url, other.key, 'modern', TASKS)
+  const changed = taskId.replace(/.$/, (char) => (char === 'A' ? 'B' : 'A'))
+  for (const method of ['tasks/get', 'tasks/update', 'tasks/cancel']) {
+    expect(await error(await foreign.send(method, { taskId }))).toEqual([200, -32602])
+    for (const wrong of [changed, `${taskId}A`, call(1), 'task_', ''])
+      expect(await error(await client.send(method, { taskId: wrong }))).toEqual([200, -32602])
+    expect(await error(await client.send(method, { taskId }, { capabilities: {} }))).toEqual([400, -32021])
+  }
+})
+
+test('a listener is told of its tasks and of changes to its list of tools, and of nothing else', async () => {
+  const changing = await fixtures.agent({ tools: [sensitive] })
+  const theirs = new McpCalls(fixtures, changing)
+  const { client, meta, call } = await theirs.clientInRun('modern', TASKS)
+  const created = await client.call(sensitive, {}, { meta, wait: 0 })
+  const foreign = await (await calls.clientInRun('modern', TASKS)).client.call(
+    sensitive,
+    { text: 'other' },
+    { wait: 0 },
+  )
+  const notifications = {
+    toolsListChanged: true,
+    promptsListChanged: true,
+    taskIds: [created['taskId'], foreign['taskId'], 'x', 5],
+  }
+  const exchange = await client.send('subscriptions/listen', { notifications }, { id: 'listen' })
+  const _meta = { 'io.modelcontextprotocol/subscriptionId': 'listen' }
+  await exchange.until('the first state', ({ messages }) => (messages.length >= 2 ? true : undefined))
+  expect(exchange.messages[0]).toEqual({
+    jsonrpc: '2.0',
+    method: 'notifications/subscriptions/acknowledged',
+    params: { notifications: { toolsListChanged: true, taskIds: [created['taskId']] }, _meta },
+  })
+  await theirs.answer(call(1), 'approve')
+  await peer.run(call(1), { stdout: 'sent' })
+  const completed = await exchange.until('the end', ({ messages }) =>
+    messages.find(({ params }) => params?.['status'] === 'completed'),
+  )
+  expect(completed).toMatchObject({
+    method: 'notifications/tasks',
+    params: { taskId: created['taskId'], result: { content: [{ text: 'sent' }] }, _meta },
+  })
+  unwrap(
+    await fixtures.root('putAgent', {
+      params: { name: changing.name },
+      body: { tools: [sensitive, tool], pool: fixtures.pool },
+    }),
+  )
+  await exchange.until('the change', ({ messages }) =>
+    messages.find(
+      ({ method, params }) =>
+        method === 'notifications/tools/list_changed' && params?.['_meta'] !== undefined,
+    ),
+  )
+  unwrap(await fixtures.root('deleteAgent', { params: { name: changing.name } }))
+  expect((await exchange.answer(15_000)).error?.code ?? 'ended').toBeDefined()
+  await exchange.end()
+})
