@@ -16,12 +16,14 @@ const FOLDERS: Readonly<Record<string, readonly string[]>> = {
   edge: ['edge', 'shared', 'policies', 'migrations'],
   worker: ['worker', 'shared'],
   cli: ['cli', 'shared'],
+  // The client package brings shared/evidence with it; the bundler replaces what that needs of Node.
+  clients: ['clients', 'shared'],
   shared: ['shared'],
   policies: ['policies'],
   skills: ['skills'],
   migrations: ['migrations'],
   infra: ['infra', 'edge', 'worker', 'cli', 'shared', 'policies', 'migrations', '.'],
-  test: ['test', 'infra', 'edge', 'worker', 'cli', 'shared', 'policies', 'migrations', '.'],
+  test: ['test', 'infra', 'edge', 'worker', 'cli', 'clients', 'shared', 'policies', 'migrations', '.'],
   '.': ['.', 'infra', 'shared'],
 }
 
