@@ -159,6 +159,8 @@ export type Run = {
 export type ProposedCall = {
   readonly tool: string
   readonly args: Readonly<Record<string, unknown>>
+  /** What the agent is doing and why, in its own words. Approvers see it, marked as unverified; the journal and the attestation contain it, with secrets masked. It is not part of what is decided, so policies and the `Idempotency-Key` ignore it. */
+  readonly reason?: string
   /** Input files for a tool with `input_files`: files that were uploaded to the run before, each with its path below `/input`. */
   readonly files?: readonly {
     readonly path: string
@@ -169,6 +171,8 @@ export type ProposedCall = {
 export type ProposedCallInNewRun = {
   readonly tool: string
   readonly args: Readonly<Record<string, unknown>>
+  /** What the agent is doing and why, in its own words. Approvers see it, marked as unverified; the journal and the attestation contain it, with secrets masked. It is not part of what is decided, so policies and the `Idempotency-Key` ignore it. */
+  readonly reason?: string
   readonly run?: RunSpec
   /** Not allowed: files belong to a run, and this request creates a new one. */
   readonly files?: never
@@ -369,6 +373,9 @@ export type Call = {
     readonly sandbox_enforcement: string
     readonly cgroup?: boolean
   }
+  readonly origin?: {
+    readonly reason?: string
+  }
   readonly created_at_ms: number
   readonly ended_at_ms?: number
 }
@@ -508,6 +515,9 @@ export type Statement = {
           readonly standing?: string
         }[]
       } | null
+      readonly origin?: {
+        readonly reason?: string
+      }
     }
     readonly grant: {
       readonly sha256: string

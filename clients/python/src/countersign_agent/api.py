@@ -225,6 +225,7 @@ _ProposedCallRequired = TypedDict("_ProposedCallRequired", {
     "args": Dict[str, Any],
 })
 _ProposedCallOptional = TypedDict("_ProposedCallOptional", {
+    "reason": str,
     "files": List[ProposedCallFilesItem],
 }, total=False)
 
@@ -238,6 +239,7 @@ _ProposedCallInNewRunRequired = TypedDict("_ProposedCallInNewRunRequired", {
     "args": Dict[str, Any],
 })
 _ProposedCallInNewRunOptional = TypedDict("_ProposedCallInNewRunOptional", {
+    "reason": str,
     "run": "RunSpec",
     "files": Any,
 }, total=False)
@@ -678,6 +680,17 @@ class CallAttestation(_CallAttestationRequired, _CallAttestationOptional):
     """Fields of `CallAttestation`."""
 
 
+_CallOriginRequired = TypedDict("_CallOriginRequired", {
+})
+_CallOriginOptional = TypedDict("_CallOriginOptional", {
+    "reason": str,
+}, total=False)
+
+
+class CallOrigin(_CallOriginRequired, _CallOriginOptional):
+    """Fields of `CallOrigin`."""
+
+
 _CallRequired = TypedDict("_CallRequired", {
     "id": str,
     "run": str,
@@ -694,6 +707,7 @@ _CallOptional = TypedDict("_CallOptional", {
     "edited": CallEdited,
     "result": "CallResult",
     "attestation": CallAttestation,
+    "origin": CallOrigin,
     "ended_at_ms": int,
 }, total=False)
 
@@ -973,6 +987,17 @@ class StatementPredicateFactsApproval(_StatementPredicateFactsApprovalRequired, 
     """Fields of `StatementPredicateFactsApproval`."""
 
 
+_StatementPredicateFactsOriginRequired = TypedDict("_StatementPredicateFactsOriginRequired", {
+})
+_StatementPredicateFactsOriginOptional = TypedDict("_StatementPredicateFactsOriginOptional", {
+    "reason": str,
+}, total=False)
+
+
+class StatementPredicateFactsOrigin(_StatementPredicateFactsOriginRequired, _StatementPredicateFactsOriginOptional):
+    """Fields of `StatementPredicateFactsOrigin`."""
+
+
 _StatementPredicateFactsRequired = TypedDict("_StatementPredicateFactsRequired", {
     "tenant": str,
     "run": str,
@@ -989,6 +1014,7 @@ _StatementPredicateFactsRequired = TypedDict("_StatementPredicateFactsRequired",
     "approval": Optional[StatementPredicateFactsApproval],
 })
 _StatementPredicateFactsOptional = TypedDict("_StatementPredicateFactsOptional", {
+    "origin": StatementPredicateFactsOrigin,
 }, total=False)
 
 
