@@ -20,6 +20,16 @@ export const PORTABLE = {
   target: 'es2023',
   alias: { 'node:crypto': join(FOLDER, 'src/portable/node-crypto.ts') },
   inject: [join(FOLDER, 'src/portable/buffer.ts')],
+  // zod brings its messages in all languages; a verdict has none of them.
+  plugins: [
+    {
+      name: 'one-language',
+      setup: ({ onResolve }) =>
+        onResolve({ filter: /\/locales\/index\.js$/ }, () => ({ path: join(ROOT, 'node_modules/zod/v4/locales/en.js') })),
+    },
+  ],
+  minifySyntax: true,
+  minifyWhitespace: true,
   legalComments: 'none',
   logLevel: 'silent',
 } as const satisfies BuildOptions

@@ -1,0 +1,22 @@
+// What each framework is asked to do in the same way: run an agent whose scripted model wants one tool
+// call and then repeats what it read of the tool, pause where the framework pauses, and continue.
+
+import type { Countersign } from '../../../clients/typescript/src/client.ts'
+
+/** The tool call that the model wants; `id` is the model's own. */
+export type Wanted = { readonly id: string; readonly tool: string; readonly args: Record<string, unknown> }
+
+export type Outcome =
+  | { readonly kind: 'finished'; readonly read: string }
+  | {
+      readonly kind: 'paused'
+      /** What the framework shows of the pause, as text. */
+      readonly shown: string
+      /** Continues as after a restart: with another client, and with nothing but what was saved. */
+      readonly resume: (agent: Countersign) => Promise<Outcome>
+    }
+
+export type Host = {
+  readonly name: string
+  readonly begin: (agent: Countersign, conversation: string, wanted: Wanted) => Promise<Outcome>
+}
