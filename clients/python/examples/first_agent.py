@@ -1,4 +1,4 @@
-"""An agent without a framework: a chat model chooses tool calls, Countersign decides and runs them."""
+"""An agent without a framework: a chat model chooses calls, Countersign decides and runs them."""
 import json
 import os
 import urllib.request
@@ -13,7 +13,8 @@ messages = [{"role": "user", "content": "How many words are in the text 'who sig
 while messages[-1]["role"] != "assistant" or messages[-1].get("tool_calls"):
     body = {"model": os.environ["MODEL"], "messages": messages,
             "tools": [{"type": "function", "function": tool} for tool in tools]}
-    headers = {"authorization": f"Bearer {os.environ['MODEL_KEY']}", "content-type": "application/json"}
+    headers = {"authorization": f"Bearer {os.environ['MODEL_KEY']}",
+               "content-type": "application/json"}
     request = urllib.request.Request(
         os.environ["MODEL_URL"] + "/chat/completions", json.dumps(body).encode(), headers)
     messages.append(json.load(urllib.request.urlopen(request))["choices"][0]["message"])

@@ -13,7 +13,8 @@ const messages: ModelMessage[] = [
   { role: 'user', content: 'How many words are in the text "who signs, answers"?' },
 ]
 for (;;) {
-  const turn = await generateText({ model, tools, toolApproval, messages, stopWhen: isStepCount(8) })
+  const stopWhen = isStepCount(8)
+  const turn = await generateText({ model, tools, toolApproval, messages, stopWhen })
   messages.push(...turn.response.messages)
   for (const call of await pending(messages)) console.log(`waits for an operator: ${call.page}`)
   const content = await answers(messages)

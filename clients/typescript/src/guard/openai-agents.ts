@@ -8,12 +8,20 @@ import { GuardedCalls, type GuardOptions } from './guarded-calls.ts'
 
 type Details = { readonly toolCall?: { readonly callId?: string }; readonly signal?: AbortSignal }
 
+/** The SDK's type of a JSON Schema; it passes on the keywords that the type does not name. */
+type Parameters = {
+  type: 'object'
+  properties: Record<string, Record<string, unknown>>
+  required: string[]
+  additionalProperties: true
+}
+
 /** A function tool, in the form that `tool()` of the SDK makes. */
 export type GuardedTool = {
   readonly type: 'function'
   readonly name: string
   readonly description: string
-  readonly parameters: ToolSummary['input_schema']
+  readonly parameters: Parameters
   readonly strict: false
   readonly invoke: (context: unknown, input: string, details?: Details) => Promise<string>
   readonly needsApproval: (context: unknown, input: unknown, callId?: string) => Promise<boolean>
@@ -67,7 +75,7 @@ const guarded = (calls: GuardedCalls, tool: ToolSummary): GuardedTool => ({
   type: 'function',
   name: tool.name,
   description: tool.description,
-  parameters: tool.input_schema,
+  parameters: tool.input_schema as unknown as Parameters, // the edge registers schemas of objects only
   strict: false,
   isEnabled: async () => true,
   needsApproval: async (_, input, callId = '') => {
