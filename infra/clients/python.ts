@@ -1,7 +1,7 @@
 // Writes clients/python/src/countersign_agent/api.py: the same types as typed dictionaries, for
 // Python 3.10 and newer. Pure.
 
-import type { AgentRoute, JsonSchema, NamedSchemas } from './schemas.ts'
+import { type AgentRoute, alternatives, type JsonSchema, type NamedSchemas } from './schemas.ts'
 
 const HEADER = `# Generated from the edge's route table by \`npm run clients\`; do not edit.
 """Types of what an agent sends and reads. At run time they are plain dictionaries."""
@@ -53,7 +53,7 @@ class Module {
     if (schema.$ref !== undefined) return /^[A-Z]\w*$/.test(schema.$ref) ? `"${schema.$ref}"` : 'Any'
     if (schema.const !== undefined) return `Literal[${literal(schema.const)}]`
     if (schema.enum !== undefined) return `Literal[${schema.enum.map(literal).join(', ')}]`
-    const union = schema.anyOf ?? schema.oneOf
+    const union = alternatives(schema)
     if (union !== undefined) return this.#union(union, name)
     switch (schema.type) {
       case 'string':

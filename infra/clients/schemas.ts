@@ -22,7 +22,7 @@ import { ToolSummary } from '../../shared/wire/tools.ts'
 /** The part of JSON Schema that our schemas use. */
 export type JsonSchema = {
   readonly $ref?: string
-  readonly type?: string
+  readonly type?: string | readonly string[]
   readonly const?: unknown
   readonly enum?: readonly unknown[]
   readonly anyOf?: readonly JsonSchema[]
@@ -37,6 +37,12 @@ export type JsonSchema = {
   readonly description?: string
 }
 export type NamedSchemas = ReadonlyMap<string, JsonSchema>
+
+/** The members of a union, written as alternatives or as a list of types. */
+export const alternatives = (schema: JsonSchema): readonly JsonSchema[] | undefined =>
+  schema.anyOf ??
+  schema.oneOf ??
+  (typeof schema.type === 'object' ? schema.type.map((type) => ({ ...schema, type })) : undefined)
 
 /** Which of our schemas get a name in the packages. All others are written where they are used. */
 const NAMES: Readonly<Record<string, z.ZodType>> = {

@@ -1,6 +1,6 @@
 // Writes clients/typescript/src/api.ts: types for TypeScript. Pure.
 
-import type { AgentRoute, JsonSchema, NamedSchemas } from './schemas.ts'
+import { type AgentRoute, alternatives, type JsonSchema, type NamedSchemas } from './schemas.ts'
 
 const HEADER = `// Generated from the edge's route table by \`npm run clients\`; do not edit.
 `
@@ -28,7 +28,7 @@ function typeOf(schema: JsonSchema, indent: string): string {
   if (schema.$ref !== undefined) return /^[A-Z]\w*$/.test(schema.$ref) ? schema.$ref : 'unknown'
   if (schema.const !== undefined) return literal(schema.const)
   if (schema.enum !== undefined) return schema.enum.map(literal).join(' | ')
-  const union = schema.anyOf ?? schema.oneOf
+  const union = alternatives(schema)
   if (union !== undefined) return [...new Set(union.map((one) => typeOf(one, indent)))].join(' | ')
   if (schema.allOf !== undefined) return schema.allOf.map((one) => typeOf(one, indent)).join(' & ')
   switch (schema.type) {
@@ -59,7 +59,7 @@ function arrayOf({ items, prefixItems }: JsonSchema, indent: string): string {
 
 /** A union and a list have to be bracketed before they can be the item of a list. */
 const needsBrackets = (item: JsonSchema = {}): boolean =>
-  item.type === 'array' || (item.enum ?? item.anyOf ?? item.oneOf ?? []).length > 1
+  item.type === 'array' || (item.enum ?? alternatives(item) ?? []).length > 1
 
 function objectOf({ properties, required = [], additionalProperties }: JsonSchema, indent: string): string {
   if (properties === undefined) {

@@ -1,4 +1,4 @@
-"""Reads questions as JSON lines, writes what this package answers: the tests compare it with the edge's own code."""
+"""Reads questions as JSON lines and writes what this package answers, for a comparison with the edge."""
 
 import json
 import sys

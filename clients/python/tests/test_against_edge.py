@@ -40,7 +40,7 @@ def answer(call: Any, decision: str) -> None:
 
 
 class Interceptor:
-    """Stands before the edge: forwards each request, and drops or replaces the answers it is told to."""
+    """Stands before the edge: forwards requests, and drops or replaces some answers."""
 
     def __init__(self) -> None:
         self.seen: List[Tuple[str, str, Dict[str, str]]] = []
@@ -161,7 +161,7 @@ class Failures(unittest.TestCase):
         self.between.faults.append("drop")
         call = self.agent.call("text_stats", {"text": "b"}, run=run)
         self.assertEqual(call["state"], "succeeded")
-        sent = [headers for method, path, headers in self.between.seen if path.endswith("/calls") and method == "POST"]
+        sent = [seen[2] for seen in self.between.seen if seen[0] == "POST" and seen[1].endswith("/calls")]
         self.assertEqual(len(sent), 2)
         self.assertEqual(len({headers["idempotency-key"] for headers in sent}), 1)
         self.assertEqual(as_operator("GET", f"/v1/runs/{run['id']}")["used"]["calls"], 1)

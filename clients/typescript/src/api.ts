@@ -141,8 +141,8 @@ export type Run = {
   readonly id: string
   readonly agent: string
   readonly session: string
-  readonly channel: unknown
-  readonly device: unknown
+  readonly channel: string | null
+  readonly device: string | null
   readonly state: 'open' | 'cancelled'
   readonly budget: Budget
   readonly used: {
@@ -194,10 +194,10 @@ export type CallState = 'proposed' | 'denied' | 'awaiting_approval' | 'rejected'
 
 export type Change = {
   readonly fact: string
-  readonly is?: unknown | readonly unknown[]
+  readonly is?: string | number | boolean | readonly (string | number | boolean)[]
   readonly needs: {
     readonly op: '==' | '!=' | '<' | '<=' | '>' | '>=' | 'has' | 'lacks' | 'like' | 'not like' | 'present' | 'absent' | 'empty' | 'not empty'
-    readonly value?: unknown | readonly unknown[]
+    readonly value?: string | number | boolean | readonly (string | number | boolean)[]
   }
   readonly by: 'agent' | 'human' | 'operator' | 'time'
   readonly words: string
@@ -207,8 +207,8 @@ export type Explanation = {
   readonly policies: readonly {
     readonly id: string
     readonly effect: 'permit' | 'forbid'
-    readonly reason: unknown
-    readonly advice: unknown
+    readonly reason: string | null
+    readonly advice: string | null
     readonly place?: string
     readonly text?: string
   }[]

@@ -192,8 +192,8 @@ _RunRequired = TypedDict("_RunRequired", {
     "id": str,
     "agent": str,
     "session": str,
-    "channel": Any,
-    "device": Any,
+    "channel": Optional[str],
+    "device": Optional[str],
     "state": Literal["open", "cancelled"],
     "budget": "Budget",
     "used": RunUsed,
@@ -283,7 +283,7 @@ _ChangeNeedsRequired = TypedDict("_ChangeNeedsRequired", {
     "op": Literal["==", "!=", "<", "<=", ">", ">=", "has", "lacks", "like", "not like", "present", "absent", "empty", "not empty"],
 })
 _ChangeNeedsOptional = TypedDict("_ChangeNeedsOptional", {
-    "value": Union[Any, List[Any]],
+    "value": Union[Union[str, float, bool], List[Union[str, float, bool]]],
 }, total=False)
 
 
@@ -298,7 +298,7 @@ _ChangeRequired = TypedDict("_ChangeRequired", {
     "words": str,
 })
 _ChangeOptional = TypedDict("_ChangeOptional", {
-    "is": Union[Any, List[Any]],
+    "is": Union[Union[str, float, bool], List[Union[str, float, bool]]],
 }, total=False)
 
 
@@ -309,8 +309,8 @@ class Change(_ChangeRequired, _ChangeOptional):
 _ExplanationPoliciesItemRequired = TypedDict("_ExplanationPoliciesItemRequired", {
     "id": str,
     "effect": Literal["permit", "forbid"],
-    "reason": Any,
-    "advice": Any,
+    "reason": Optional[str],
+    "advice": Optional[str],
 })
 _ExplanationPoliciesItemOptional = TypedDict("_ExplanationPoliciesItemOptional", {
     "place": str,

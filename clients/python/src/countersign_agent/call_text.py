@@ -1,4 +1,4 @@
-"""What a model reads of a call: the tool's output, or why there is none and what would change that."""
+"""What a model reads of a call: the tool's output, or why there is none and what would help."""
 
 import json
 from typing import List
@@ -7,11 +7,13 @@ from .api import Call
 from .errors import ProblemError
 
 SENTENCES = {
-    "rejected": "A human approver said no{detail}. Do not try this again unless the user asks for it.",
+    "rejected": "A human approver said no{detail}. "
+    "Do not try this again unless the user asks for it.",
     "expired": "Nobody approved this call in time. It did not run.",
     "lapsed": "No worker took this call in time. It did not run; it can be tried again.",
     "cancelled": "The call was cancelled{detail}.",
-    "indeterminate": "The outcome is unknown: the call may have had its effect. Check before trying again.",
+    "indeterminate": "The outcome is unknown: the call may have had its effect. "
+    "Check before trying again.",
     "timed_out": "The call ran out of time{detail}.",
 }
 
@@ -27,7 +29,8 @@ def text_for(call: Call) -> str:
         if edited is None:
             return output
         changed = json.dumps(edited["arguments"], ensure_ascii=False)
-        return f"An approver changed the arguments before the call ran. It ran with {changed}.\n{output}"
+        note = "An approver changed the arguments before the call ran. It ran with"
+        return f"{note} {changed}.\n{output}"
     if call["state"] == "denied":
         return "\n".join([f"Denied by policy: {call['decision']['reason']}", *_changes(call)])
     error = None if result is None else result.get("error")

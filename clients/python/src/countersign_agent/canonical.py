@@ -10,7 +10,7 @@ MAX_SAFE = 2**53 - 1
 
 
 def parse(text: Union[str, bytes, bytearray]) -> Any:
-    """JSON in which no two parsers can read different values: no member twice, no rounded number."""
+    """JSON that every parser reads alike: no member appears twice, no number is rounded."""
     return json.loads(
         text if isinstance(text, str) else bytes(text).decode("utf-8"),
         object_pairs_hook=_distinct,

@@ -1,4 +1,4 @@
-"""The client of an agent: proposes calls to an edge, waits for their end, verifies what was attested."""
+"""The client of an agent: proposes calls, waits for their end, verifies what was attested."""
 
 import hashlib
 import http.client
@@ -51,13 +51,15 @@ class Files:
 
 
 class Countersign:
-    """``url``: the edge. ``key``: the agent's key, or a function that returns the current token."""
+    """``url``: the edge. ``key``: the agent's key, or a function that returns the current one."""
 
     def __init__(self, url: str, key: Key, *, tries: int = 6, total_s: float = 120.0) -> None:
         self._transport = Transport(url, key, tries, total_s)
         self.files = Files(self._transport)
 
-    def create_run(self, spec: Optional[RunSpec] = None, *, idempotency_key: Optional[str] = None) -> Run:
+    def create_run(
+        self, spec: Optional[RunSpec] = None, *, idempotency_key: Optional[str] = None
+    ) -> Run:
         """Opens a run: one task with one budget, in which several calls can be proposed."""
         headers = {"idempotency-key": idempotency_key or str(uuid.uuid4())}
         return cast(Run, self._transport.json("create_run", body=spec or {}, headers=headers))
@@ -74,7 +76,7 @@ class Countersign:
         idempotency_key: Optional[str] = None,
         wait_s: Optional[int] = None,
     ) -> Call:
-        """Proposes a call and returns it as it is: denied, waiting for an approval, running or ended.
+        """Proposes a call and returns it as it is: denied, pending, running or ended.
 
         ``reason`` says what you are doing and why, for the people who approve. The same
         ``idempotency_key`` with the same call never runs twice; by default it is a random one.
@@ -103,7 +105,7 @@ class Countersign:
         return cast(Call, self._transport.json("read_call", params=_ids(call), wait_s=wait))
 
     def wait(self, call: CallRef, *, timeout_s: Optional[float] = None) -> Call:
-        """Waits for the end of a call. Every call ends: approvals expire, executions have a deadline.
+        """Waits for the end. Every call ends: approvals expire, executions have a deadline.
 
         With ``timeout_s`` it returns the call as it is then.
         """
@@ -118,7 +120,9 @@ class Countersign:
             if time.monotonic() - asked < 1:
                 time.sleep(min(1.0, max(0.0, until - time.monotonic())))
 
-    def call(self, tool: str, args: Mapping[str, Any], *, timeout_s: Optional[float] = None, **options: Any) -> Call:
+    def call(
+        self, tool: str, args: Mapping[str, Any], *, timeout_s: Optional[float] = None, **options: Any
+    ) -> Call:
         """Proposes a call and waits for its end. ``options`` are those of ``propose``."""
         begun = time.monotonic()
         options.setdefault("wait_s", WAIT_S if timeout_s is None else min(WAIT_S, int(timeout_s) + 1))
@@ -128,8 +132,10 @@ class Countersign:
         left = None if timeout_s is None else max(0.0, timeout_s - (time.monotonic() - begun))
         return self.wait(call, timeout_s=left)
 
-    def stream(self, call: CallRef, *, after: Optional[str] = None) -> Iterator[Tuple[str, Dict[str, Any], str]]:
-        """Follows a call: yields ``(event, data, id)`` for ``state``, ``stdout``, ``stderr`` and ``end``.
+    def stream(
+        self, call: CallRef, *, after: Optional[str] = None
+    ) -> Iterator[Tuple[str, Dict[str, Any], str]]:
+        """Follows a call: ``(event, data, id)`` for ``state``, ``stdout``, ``stderr``, ``end``.
 
         Connects again where a connection breaks, from the event after the last one.
         """

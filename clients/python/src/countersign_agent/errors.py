@@ -1,4 +1,4 @@
-"""What the client raises. A call that was denied or failed is no error; it is a call in that state."""
+"""What the client raises. A call that was denied or failed is no error, but a call."""
 
 from typing import Any, Dict, List, Optional
 

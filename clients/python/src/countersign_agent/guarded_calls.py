@@ -17,7 +17,7 @@ class GuardedCalls:
 
     def __init__(self, agent: Countersign, conversation: str) -> None:
         if not re.fullmatch(r"[\x21-\x7e]{1,128}", conversation):
-            raise ValueError("`conversation` must have 1 to 128 printable ASCII characters without spaces")
+            raise ValueError("`conversation` must be 1 to 128 printable ASCII characters")
         self._agent = agent
         self._conversation = conversation
         self._run: Optional[Run] = None
@@ -32,7 +32,7 @@ class GuardedCalls:
         return [tool for tool in known if names is None or tool["name"] in names]
 
     def propose(self, call_id: Optional[str], tool: str, args: Mapping[str, Any]) -> Call:
-        """The call of the model's tool call, proposed if it is new: ended, or waiting for an approval."""
+        """The call of the model's tool call, proposed if it is new: ended or pending."""
         if not call_id:
             raise ValueError("the tool call has no id, so it could run twice")
         if self._run is None:

@@ -1,5 +1,5 @@
-"""Tools for Pydantic AI. A call that needs an approval becomes the framework's own deferred call: the
-run ends with ``DeferredToolRequests``, and continues with the results of the calls.
+"""Tools for Pydantic AI. A call that needs an approval becomes the framework's own deferred call:
+the run ends with ``DeferredToolRequests``, and continues with the results of the calls.
 
 Written against the documented interface of Pydantic AI: ``Tool.from_schema``, ``CallDeferred``,
 ``DeferredToolRequests.calls`` and ``DeferredToolResults``. Its tests use a stand-in for those four
@@ -15,14 +15,14 @@ from .guarded_calls import GuardedCalls, pending_of
 
 
 class Guarded:
-    """``tools`` for ``Agent(tools=…)``; the agent's ``output_type`` must list ``DeferredToolRequests``."""
+    """``tools`` are for the agent, whose ``output_type`` must list ``DeferredToolRequests``."""
 
     def __init__(self, calls: GuardedCalls, tools: List[Any]) -> None:
         self._calls = calls
         self.tools = tools
 
     def results(self, requests: Any) -> Any:
-        """Waits until the deferred calls have ended; pass the value as ``deferred_tool_results``."""
+        """Waits for the end of the deferred calls: the value for ``deferred_tool_results``."""
         from pydantic_ai import DeferredToolResults  # type: ignore[import-not-found]
 
         names = {tool.name for tool in self.tools}

@@ -122,7 +122,7 @@ def problem_of(response: urllib.error.HTTPError) -> ProblemError:
     known = isinstance(body.get("code"), str)
     problem = {
         "code": body["code"] if known else "unknown",
-        "detail": str(body.get("detail", "")) if known else f"status {response.code} without a problem document",
+        "detail": str(body.get("detail", "")) if known else f"status {response.code}, no problem document",
         "todo": str(body.get("todo", "")) if known else "check the address of the edge",
         "retry": body.get("retry") is True if known else response.code in PASSING,
         "errors": body["errors"] if isinstance(body.get("errors"), list) else [],

@@ -105,15 +105,18 @@ def _verify(verdict: Verdict, bundle: Any, keys: Any, call: Optional[str]) -> No
 
     about = bundle["call"]
     names = ("tenant", "run", "call", "tool", "arguments", "plan")
-    holds("the digest covers these arguments and this plan", facts["digest"] == digest_of({n: about[n] for n in names}))
+    covered = digest_of({name: about[name] for name in names})
+    holds("the digest covers these arguments and this plan", facts["digest"] == covered)
     same = all(canonical(facts[n]) == canonical(about[n]) for n in ("tenant", "run", "call", "tool"))
     holds("the facts name the same call", same)
     subject = statement["subject"][0]
-    holds("the subject is this call", subject["name"] == facts["call"] and subject["digest"]["sha256"] == facts["digest"])
+    named = subject["name"] == facts["call"] and subject["digest"]["sha256"] == facts["digest"]
+    holds("the subject is this call", named)
     holds("the arguments digest fits", facts["args_sha256"] == digest_of(about["arguments"]))
     plan = about["plan"]
     holds("the plan digest fits", facts["plan_sha256"] == (None if plan is None else digest_of(plan)))
-    bounded = all(canonical(facts[n]) == canonical(None if plan is None else plan.get(n)) for n in ("limits", "egress"))
+    bounds = plan or {}
+    bounded = all(canonical(facts[n]) == canonical(bounds.get(n)) for n in ("limits", "egress"))
     holds("limits and egress are the plan’s", bounded)
     digest = digest_of({"digest": facts["digest"], "execution": execution})
     holds("the execution digest fits", predicate["execution_sha256"] == digest)
@@ -121,13 +124,14 @@ def _verify(verdict: Verdict, bundle: Any, keys: Any, call: Optional[str]) -> No
     holds("an approval exists where policy asks for one", not asked or _approved(facts))
     allowed = grant is not None and facts["decision"]["effect"] != "deny"
     holds("nothing ran without a grant", not executed or allowed)
-    holds("the grant is the edge’s, for this call and worker", _grant_fits(bundle["grant"], grant, facts, edge, edges[edge]))
+    granted = _grant_fits(bundle["grant"], grant, facts, edge, edges[edge])
+    holds("the grant is the edge’s, for this call and worker", granted)
     if call is not None:
         holds("the bundle is about the expected call", facts["call"] == call)
 
 
 def _formats(bundle: Any, keys: Any) -> bool:
-    """Known formats, and no member that we don't know: nobody may take one for a part of the evidence."""
+    """Known formats without unknown members, which somebody could take for evidence."""
     envelopes = [one for one in (bundle["envelope"], bundle["grant"]) if one is not None]
     return (
         bundle["format"] == "countersign-bundle/v1"
@@ -167,7 +171,7 @@ def _grant_fits(envelope: Any, named: Any, facts: Any, kid: str, edge: bytes) ->
 
 
 def _signed_by_exactly(envelope: Any, kind: str, keys: Mapping[str, bytes]) -> bool:
-    """One signature by each key and no other, so that nobody takes a stray one for an endorsement."""
+    """One signature by each key and no other, which somebody could take for an endorsement."""
     signatures = envelope["signatures"]
     if envelope["payloadType"] != kind or len(signatures) != len(keys):
         return False

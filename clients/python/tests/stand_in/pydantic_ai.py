@@ -62,7 +62,7 @@ class Tool:
 
 
 class ScriptedAgent:
-    """Runs a script of tool calls as an agent would: a deferred call ends the run, its result continues it."""
+    """Makes one tool call, as an agent would: a deferred call ends the run, its result continues it."""
 
     def __init__(self, tools: List[Tool]) -> None:
         self._tools = {tool.name: tool for tool in tools}
