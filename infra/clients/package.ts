@@ -25,7 +25,9 @@ export const PORTABLE = {
     {
       name: 'one-language',
       setup: ({ onResolve }) =>
-        onResolve({ filter: /\/locales\/index\.js$/ }, () => ({ path: join(ROOT, 'node_modules/zod/v4/locales/en.js') })),
+        onResolve({ filter: /\/locales\/index\.js$/ }, () => ({
+          path: join(ROOT, 'node_modules/zod/v4/locales/en.js'),
+        })),
     },
   ],
   minifySyntax: true,

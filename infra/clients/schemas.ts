@@ -1,4 +1,4 @@
-// What the client packages generate their types from: the schemas that an agent sends and reads, by
+// The source of the client packages' types: the schemas that an agent sends and reads, by
 // name, as JSON Schema, and the routes that an agent may call. Everything comes from the route table.
 
 import { z } from 'zod'

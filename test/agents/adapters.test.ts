@@ -35,7 +35,8 @@ const paused = (outcome: Outcome): Extract<Outcome, { kind: 'paused' }> => {
 async function answer(decision: 'approve' | 'deny') {
   const { items } = unwrap(await fixtures.root('listApprovals', { query: {} }))
   const [first, ...others] = items.filter(({ prompt }) => prompt.agent === name)
-  if (first === undefined || others.length > 0) throw new Error('the agent waits for none or for several approvals')
+  if (first === undefined || others.length > 0)
+    throw new Error('the agent waits for none or for several approvals')
   const { id, digest } = first
   return unwrap(await fixtures.root('answerApproval', { params: { id }, body: { decision, digest } }))
 }
@@ -51,7 +52,9 @@ describe.each([aiSdk, openaiAgents, langgraph, mastra])('$name', ({ begin }) => 
 
   test('a pending approval pauses the run, and after the answer another process continues it', async () => {
     const { conversation, id } = fresh()
-    const outcome = paused(await begin(client(), conversation, { id, tool: asking, args: { text: 'seven77' } }))
+    const outcome = paused(
+      await begin(client(), conversation, { id, tool: asking, args: { text: 'seven77' } }),
+    )
     expect(outcome.shown).toContain(asking)
     const approved = await answer('approve')
     expect(await outcome.resume(client())).toMatchObject({
@@ -59,7 +62,11 @@ describe.each([aiSdk, openaiAgents, langgraph, mastra])('$name', ({ begin }) => 
       read: expect.stringMatching(/\b7\b/),
     })
     // One proposal, one approval, one execution, however often the framework ran the tool.
-    const run = unwrap(await fixtures.root('readRun', { params: { run: approved.call.replace(/^call_(\w+)_\d+$/, 'run_$1') } }))
+    const run = unwrap(
+      await fixtures.root('readRun', {
+        params: { run: approved.call.replace(/^call_(\w+)_\d+$/, 'run_$1') },
+      }),
+    )
     expect(run).toMatchObject({ session: conversation, used: { calls: 1 } })
   })
 

@@ -4,7 +4,7 @@
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** What happens to the next request that matches; each fault is used up by one request. */
+/** A fault happens to the next request that matches, and is used up by it. */
 export type Fault = {
   readonly path: RegExp
   readonly act:

@@ -1,8 +1,17 @@
 // Promise: the package that is published works as it is: installed into an empty folder under Node, in
-// workerd without Node's modules, and in a browser. Its examples run as they are written.
+// Bun, Deno, workerd and a browser. Its examples run as they are written.
 
 import { execFile } from 'node:child_process'
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -10,11 +19,11 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { build } from 'esbuild'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Child } from '../../infra/child-process.ts'
 import { buildClient } from '../../infra/clients/package.ts'
-import { freePort, ROOT } from '../../infra/state.ts'
+import { ROOT } from '../../infra/state.ts'
 import { browserForTests } from '../support/browser/browser.ts'
 import { Fixtures } from '../support/fixtures.ts'
+import { serveModule } from '../support/served-module.ts'
 import { sharedStack } from '../support/stack/stack.ts'
 
 const run = promisify(execFile)
@@ -23,7 +32,7 @@ const fixtures = new Fixtures('clientpack', dev)
 const folder = mkdtempSync(join(tmpdir(), 'countersign-package-'))
 const source = join(folder, 'package')
 const installed = join(folder, 'installed')
-/** Where the packages of frameworks are; the published package names none of them. */
+/** The folder with the packages of frameworks; the published package names none of them. */
 const AGENTS = join(ROOT, 'test/agents')
 let key: string
 let sizes: Readonly<Record<string, number>>
@@ -49,7 +58,8 @@ beforeAll(async () => {
   ;({ key } = await fixtures.agent({ pool: 'default', tools: ['text_stats'] }))
   mkdirSync(source)
   mkdirSync(installed)
-  for (const name of ['package.json', 'README.md']) cpSync(join(ROOT, 'clients/typescript', name), join(source, name))
+  for (const name of ['package.json', 'README.md'])
+    cpSync(join(ROOT, 'clients/typescript', name), join(source, name))
   sizes = await buildClient(join(source, 'dist'))
   const npm = { env: { ...process.env, npm_config_offline: 'true', npm_config_loglevel: 'error' } }
   const packed = await run('npm', ['pack', '--json', '--pack-destination', folder], { cwd: source, ...npm })
@@ -65,7 +75,10 @@ beforeAll(async () => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 const node = (script: string, env: Record<string, string> = {}) =>
-  run(process.execPath, ['--input-type=module', '-e', script], { cwd: installed, env: { ...env, PATH: '/usr/bin:/bin' } })
+  run(process.execPath, ['--input-type=module', '-e', script], {
+    cwd: installed,
+    env: { ...env, PATH: '/usr/bin:/bin' },
+  })
 
 describe('the packed package', () => {
   test('holds modules, their declarations, licences and nothing else, and installs nothing beside itself', () => {
@@ -74,7 +87,9 @@ describe('the packed package', () => {
       'dist/THIRD-PARTY.txt',
       'package.json',
     ])
-    expect(readdirSync(join(installed, 'node_modules')).filter((name) => !name.startsWith('.'))).toEqual(['@countersign'])
+    expect(readdirSync(join(installed, 'node_modules')).filter((name) => !name.startsWith('.'))).toEqual([
+      '@countersign',
+    ])
     expect(readdirSync(join(installed, 'node_modules/@countersign'))).toEqual(['agent'])
     const licences = readFileSync(join(source, 'dist/THIRD-PARTY.txt'), 'utf8')
     expect([...licences.matchAll(/^(\S+) \d+\.\d+\.\d+$/gm)].map(([, name]) => name)).toEqual([
@@ -94,7 +109,11 @@ describe('the packed package', () => {
   test('names no module of Node and none of its globals', () => {
     for (const path of Object.keys(sizes)) {
       const text = readFileSync(join(source, 'dist', path), 'utf8')
-      expect(text.match(/["'](?:node:[\w/]+|crypto|buffer|fs)["']|\brequire\(|\bprocess\.(?!jsonSchema)\w+/g) ?? [], path).toEqual([])
+      expect(
+        text.match(/["'](?:node:[\w/]+|crypto|buffer|fs)["']|\brequire\(|\bprocess\.(?!jsonSchema)\w+/g) ??
+          [],
+        path,
+      ).toEqual([])
     }
   })
 
@@ -130,15 +149,46 @@ export const used = [executor, await guard(agent, { conversation: 'c' }), Proble
 export const never = call.state === 'finished'
 `,
     )
-    const flags = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2023', '--lib', 'es2023,dom', '--types', '']
-    const tsc = await run(join(ROOT, 'node_modules/.bin/tsc'), [...flags, 'program.ts'], { cwd: installed }).catch(
-      (error: { stdout: string }) => error,
-    )
+    const flags = [
+      '--noEmit',
+      '--strict',
+      '--module',
+      'nodenext',
+      '--target',
+      'es2023',
+      '--lib',
+      'es2023,dom',
+      '--types',
+      '',
+    ]
+    const tsc = await run(join(ROOT, 'node_modules/.bin/tsc'), [...flags, 'program.ts'], {
+      cwd: installed,
+    }).catch((error: { stdout: string }) => error)
     expect(tsc.stdout).toBe('')
   })
 })
 
 describe('without Node', () => {
+  const runtimes = [
+    ['Bun', '@oven/bun-linux-x64-baseline/bin/bun', ['run']],
+    [
+      'Deno',
+      '@deno/linux-x64-glibc/deno',
+      ['run', '--no-prompt', '--allow-net=127.0.0.1', '--node-modules-dir=manual'],
+    ],
+  ] as const
+  test.each(runtimes)('it works in %s, which npm installs on x86_64', async (_name, program, argv) => {
+    writeFileSync(
+      join(installed, 'main.js'),
+      `import { consume } from './consumer.js'; console.log(JSON.stringify(await consume(${JSON.stringify(dev.url)}, ${JSON.stringify(key)})))`,
+    )
+    const { stdout } = await run(join(AGENTS, 'node_modules', program), [...argv, 'main.js'], {
+      cwd: installed,
+      env: { PATH: '/usr/bin:/bin', HOME: folder, DENO_DIR: join(folder, 'deno'), NO_COLOR: '1' },
+    })
+    expect(JSON.parse(stdout)).toEqual(CONSUMED)
+  })
+
   /** The consumer and the package in one module, as a bundler for workerd or a browser makes it. */
   const bundled = async (entry: string, format: 'esm' | 'iife'): Promise<string> => {
     writeFileSync(join(installed, 'entry.js'), entry)
@@ -156,7 +206,6 @@ describe('without Node', () => {
   }
 
   test('it works in workerd without the compatibility flag for Node', async () => {
-    const port = await freePort()
     const module = await bundled(
       `import { consume } from './consumer.js'
 export default { fetch: async (request) => {
@@ -168,40 +217,9 @@ export default { fetch: async (request) => {
       'esm',
     )
     writeFileSync(join(folder, 'main.js'), module)
-    writeFileSync(
-      join(folder, 'config.capnp'),
-      `using Workerd = import "/workerd/workerd.capnp";
-const config :Workerd.Config = (
-  services = [
-    (name = "main", worker = (modules = [(name = "main.js", esModule = embed "main.js")], compatibilityDate = "2026-11-01")),
-    (name = "internet", network = (allow = ["private", "local"])),
-  ],
-  sockets = [(name = "http", address = "127.0.0.1:${port}", http = (), service = "main")],
-);
-`,
-    )
-    const here = `http://127.0.0.1:${port}/`
-    const workerd = new Child(
-      {
-        name: 'workerd',
-        argv: [join(ROOT, 'node_modules/workerd/bin/workerd'), 'serve', join(folder, 'config.capnp')],
-        env: { PATH: '/usr/bin:/bin' },
-        cwd: folder,
-        log: join(folder, 'log'),
-        ready: () =>
-          fetch(here, { method: 'HEAD' }).then(
-            () => true,
-            () => false,
-          ),
-        readyWithin_ms: 30_000,
-        stopWithin_ms: 1_000,
-      },
-      () => undefined,
-    )
-    const started = await workerd.start()
+    const workerd = await serveModule(folder)
     try {
-      expect(started).toMatchObject({ ok: true })
-      const answer = await fetch(`${here}?url=${encodeURIComponent(dev.url)}`, { headers: { key } })
+      const answer = await fetch(`${workerd.url}?url=${encodeURIComponent(dev.url)}`, { headers: { key } })
       expect([answer.status, await answer.json()]).toEqual([200, CONSUMED])
     } finally {
       await workerd.stop()
@@ -212,7 +230,9 @@ const config :Workerd.Config = (
     const browser = await browserForTests()
     const page = await browser.newPage()
     await page.goto(`${dev.url}/healthz`)
-    await page.evaluate(await bundled(`import { consume } from './consumer.js'; globalThis.consume = consume`, 'iife'))
+    await page.evaluate(
+      await bundled(`import { consume } from './consumer.js'; globalThis.consume = consume`, 'iife'),
+    )
     const consumed = await page.evaluate(`consume(location.origin, ${JSON.stringify(key)})`)
     expect(consumed).toEqual(CONSUMED)
   })
@@ -256,7 +276,11 @@ globalThis.AI_SDK_DEFAULT_PROVIDER = new MockProviderV4({ languageModels: { scri
 
   test('the agent in Python runs with a scripted model behind the chat completions protocol', async () => {
     type Message = { role: string; content: string; tool_call_id?: string }
-    const wanted = { id: 'call_1', type: 'function', function: { name: 'text_stats', arguments: '{"text":"who signs, answers"}' } }
+    const wanted = {
+      id: 'call_1',
+      type: 'function',
+      function: { name: 'text_stats', arguments: '{"text":"who signs, answers"}' },
+    }
     const model = createServer((request, response) => {
       let body = ''
       request.on('data', (chunk: Buffer) => {
@@ -293,9 +317,9 @@ globalThis.AI_SDK_DEFAULT_PROVIDER = new MockProviderV4({ languageModels: { scri
   })
 
   test('the tests of frameworks have the types that their frameworks declare', async () => {
-    const tsc = await run(join(ROOT, 'node_modules/.bin/tsc'), ['-p', AGENTS, '--pretty', 'false'], { cwd: ROOT }).catch(
-      (error: { stdout: string }) => error,
-    )
+    const tsc = await run(join(ROOT, 'node_modules/.bin/tsc'), ['-p', AGENTS, '--pretty', 'false'], {
+      cwd: ROOT,
+    }).catch((error: { stdout: string }) => error)
     expect(tsc.stdout).toBe('')
   })
 })

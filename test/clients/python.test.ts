@@ -8,6 +8,7 @@ import { beforeAll, expect, test } from 'vitest'
 import { ROOT } from '../../infra/state.ts'
 import { Fixtures } from '../support/fixtures.ts'
 import { sharedStack } from '../support/stack/stack.ts'
+import { clientTools } from './tools.ts'
 
 const fixtures = new Fixtures('clientpy', sharedStack())
 const folder = join(ROOT, 'clients/python')
@@ -15,15 +16,7 @@ let env: NodeJS.ProcessEnv
 
 beforeAll(async () => {
   const { key } = await fixtures.agent({ pool: 'default' })
-  const asking = await fixtures.tool({ sensitive: true, executor: { argv: ['printf', 'done\\n'] } })
-  const slow = await fixtures.tool({
-    executor: {
-      argv: ['sh', '-c', 'read seconds; for i in 1 2 3; do echo line $i; sleep 0.2; done; sleep "$seconds"'],
-      stdin: { arg: 'seconds' },
-    },
-    input_schema: { type: 'object', properties: { seconds: { type: 'string' } } },
-  })
-  await fixtures.tool({ input_files: true })
+  const { asking, slow } = await clientTools(fixtures)
   env = {
     PATH: '/usr/bin:/bin',
     PYTHONPATH: `${join(folder, 'src')}:${join(folder, 'tests')}`,

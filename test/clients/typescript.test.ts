@@ -6,6 +6,7 @@ import { ConnectionError, Countersign, hasEnded, ProblemError } from '../../clie
 import { Fixtures, unwrap } from '../support/fixtures.ts'
 import { sharedStack } from '../support/stack/stack.ts'
 import { FailingProxy } from './failing-proxy.ts'
+import { clientTools } from './tools.ts'
 
 const dev = sharedStack()
 const fixtures = new Fixtures('clientts', dev)
@@ -15,7 +16,6 @@ let agent: Countersign
 let direct: Countersign
 let key: string
 
-/** Needs an approval, prints two lines and keeps a copy of its input. */
 let asking: string
 let slow: string
 let filing: string
@@ -25,19 +25,7 @@ beforeAll(async () => {
   ;({ key } = await fixtures.agent({ pool: 'default' }))
   agent = new Countersign({ url: proxy.url, key })
   direct = new Countersign({ url: dev.url, key: async () => key })
-  asking = await fixtures.tool({ sensitive: true, executor: { argv: ['printf', 'done\\n'] } })
-  slow = await fixtures.tool({
-    executor: {
-      argv: ['sh', '-c', 'read seconds; for i in 1 2 3; do echo line $i; sleep 0.2; done; sleep "$seconds"'],
-      stdin: { arg: 'seconds' },
-    },
-    input_schema: { type: 'object', properties: { seconds: { type: 'string' } } },
-  })
-  filing = await fixtures.tool({
-    executor: { argv: ['sh', '-c', 'cp /input/in.txt /output/out.txt'] },
-    input_files: true,
-    output_files: true,
-  })
+  ;({ asking, slow, filing } = await clientTools(fixtures))
 })
 afterAll(() => proxy.close())
 
@@ -155,8 +143,9 @@ describe('requests that fail on the way', () => {
 
   test('an edge that never answers is given up after the tries that were allowed', async () => {
     const closed = await FailingProxy.open(dev.url)
+    const { url } = closed
     closed.close()
-    const alone = new Countersign({ url: closed.url, key, retry: { tries: 3 } })
+    const alone = new Countersign({ url, key, retry: { tries: 3 } })
     expect(await caught(alone.tools())).toBeInstanceOf(ConnectionError)
   })
 

@@ -28,7 +28,7 @@ beforeAll(async () => {
 })
 afterAll(() => rmSync(folder, { recursive: true }))
 
-/** What the Python package answers to questions, one for each. */
+/** The answers of the Python package to questions, one for each. */
 function python(questions: readonly unknown[]): unknown[] {
   const ran = spawnSync('python3', ['-I', '-c', IN_PACKAGE, join(ROOT, 'clients/python')], {
     input: questions.map((question) => `${JSON.stringify(question)}\n`).join(''),

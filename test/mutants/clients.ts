@@ -4,7 +4,7 @@ import type { Held } from './mutant.ts'
 
 export const CLIENTS: readonly Held[] = [
   {
-    area: 'client',
+    area: 'clients',
     file: 'clients/typescript/src/transport.ts',
     tests: ['test/clients/typescript.test.ts'],
     lines: [
@@ -16,7 +16,7 @@ export const CLIENTS: readonly Held[] = [
     ],
   },
   {
-    area: 'client',
+    area: 'clients',
     file: 'clients/typescript/src/files.ts',
     tests: ['test/clients/typescript.test.ts'],
     lines: [
@@ -28,7 +28,7 @@ export const CLIENTS: readonly Held[] = [
     ],
   },
   {
-    area: 'client',
+    area: 'clients',
     file: 'clients/typescript/src/portable/node-crypto.ts',
     tests: ['test/clients/verify.test.ts'],
     lines: [
@@ -40,15 +40,13 @@ export const CLIENTS: readonly Held[] = [
     ],
   },
   {
-    area: 'client',
+    area: 'clients',
     file: 'clients/typescript/src/verify.ts',
     tests: ['test/clients/verify.test.ts'],
-    lines: [
-      ['ok: ok && about,', 'ok,', 'The true attestation of another call is accepted for this one.'],
-    ],
+    lines: [['ok: ok && about,', 'ok,', 'The true attestation of another call is accepted for this one.']],
   },
   {
-    area: 'client',
+    area: 'clients',
     file: 'clients/python/src/countersign_agent/verify.py',
     tests: ['test/clients/verify.test.ts'],
     lines: [

@@ -1,4 +1,4 @@
-// What a model reads of a call: the tool's output, or why there is none and what would change that.
+// The text that a model reads of a call: the tool's output, or why there is none and what would help.
 
 import type { Call } from './api.ts'
 import { ProblemError } from './errors.ts'
@@ -7,7 +7,7 @@ import { ProblemError } from './errors.ts'
 export const wasRefused = ({ state }: Call): boolean =>
   state === 'rejected' || state === 'expired' || state === 'denied'
 
-/** What the model reads of an ended call: the tool's output, or why there is none. */
+/** The text that the model reads of an ended call: the tool's output, or why there is none. */
 export function textFor(call: Call): string {
   const { state, result, edited } = call
   if (state === 'succeeded') {
@@ -43,7 +43,7 @@ function sentenceFor({ state, decision, result }: Call): string {
   }
 }
 
-/** What would change a denial, as far as an agent may know: the first alternative of the explanation. */
+/** The first alternative of the explanation: it would change a denial, as far as an agent may know. */
 function changesOf({ explanation }: Call['decision']): string[] {
   const [first] = explanation?.changes ?? []
   return first === undefined || first.length === 0

@@ -35,7 +35,7 @@ export type ProposeOptions = {
   readonly run?: string | Pick<Run, 'id'>
   /** For a new run: its session, channel, device and budget. */
   readonly spec?: RunSpec
-  /** What you are doing and why, in your own words, for the people who approve. */
+  /** Your own words for the people who approve: the task, and why it needs this call. */
   readonly reason?: string
   /** Files that were uploaded to the run before. */
   readonly files?: ProposedCall['files']

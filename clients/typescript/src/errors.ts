@@ -1,4 +1,4 @@
-// What the client throws: `ProblemError` if the edge refused a request, `ConnectionError` if no
+// The errors that the client throws: `ProblemError` if the edge refused a request, `ConnectionError` if no
 // usable answer came. A call that was denied or failed is no error; it is a call with that state.
 
 import type { Code } from './api.ts'
@@ -26,7 +26,7 @@ export class ProblemError extends CountersignError {
   /** Stable. `unknown` if the answer was not from an edge, but from something in between. */
   readonly code: Code | 'unknown'
   readonly detail: string
-  /** What to do next. */
+  /** Advice on what to do next. */
   readonly todo: string
   /** Whether the same request can succeed later. The client has already tried again. */
   readonly retry: boolean

@@ -5,18 +5,19 @@ import { EVIDENCE_BOUNDS, parseJson } from '../../../shared/bytes/json.ts'
 import { Bundle, faultIn, Keys, verifyBundle } from '../../../shared/evidence/bundle.ts'
 import type { Statement } from './api.ts'
 
-/** `at`: where the fault is, as a JSON pointer into the statement. `detail`: what to do. */
 export type Check = {
+  readonly ok: boolean
   readonly name: string
-  readonly ok: boolean
-  readonly at?: string
+  /** Advice, if there is any. */
   readonly detail?: string
+  /** The place of the fault, as a JSON pointer into the statement. */
+  readonly at?: string
 }
-/** `ok` only if every check holds. Read the statement only then. */
 export type Verdict = {
+  /** Whether every check holds. Read the statement only then. */
   readonly ok: boolean
-  readonly checks: readonly Check[]
   readonly statement?: Statement
+  readonly checks: readonly Check[]
 }
 
 /**

@@ -33,7 +33,12 @@ export const modelWanting = ({ id, tool, args }: Wanted): MockLanguageModelV4 =>
     },
   })
 
-async function turn(agent: Countersign, conversation: string, wanted: Wanted, saved: string): Promise<Outcome> {
+async function turn(
+  agent: Countersign,
+  conversation: string,
+  wanted: Wanted,
+  saved: string,
+): Promise<Outcome> {
   const messages = JSON.parse(saved) as ModelMessage[] // our own text
   const { tools, toolApproval, pending, answers } = await guard(agent, { conversation })
   const content = await answers(messages)

@@ -1,4 +1,4 @@
-// What each framework is asked to do in the same way: run an agent whose scripted model wants one tool
+// Each framework is asked to do the same: run an agent whose scripted model wants one tool
 // call and then repeats what it read of the tool, pause where the framework pauses, and continue.
 
 import type { Countersign } from '../../../clients/typescript/src/client.ts'
@@ -10,7 +10,7 @@ export type Outcome =
   | { readonly kind: 'finished'; readonly read: string }
   | {
       readonly kind: 'paused'
-      /** What the framework shows of the pause, as text. */
+      /** The pause as the framework shows it, as text. */
       readonly shown: string
       /** Continues as after a restart: with another client, and with nothing but what was saved. */
       readonly resume: (agent: Countersign) => Promise<Outcome>

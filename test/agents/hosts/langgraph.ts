@@ -49,7 +49,10 @@ async function turn(
   const checkpointer = saved ?? new MemorySaver()
   const graph = await graphFor(agent, conversation, wanted, checkpointer)
   const config = { configurable: { thread_id: conversation } }
-  const input = saved === undefined ? { messages: [new HumanMessage('do it')] } : new Command<unknown, Record<string, never>, 'tools'>({ resume: true })
+  const input =
+    saved === undefined
+      ? { messages: [new HumanMessage('do it')] }
+      : new Command<unknown, Record<string, never>, 'tools'>({ resume: true })
   const result = await graph.invoke(input, config)
   const { tasks } = await graph.getState(config)
   const interrupts = tasks.flatMap((task) => task.interrupts)

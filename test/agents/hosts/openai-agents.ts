@@ -1,6 +1,6 @@
 // The OpenAI Agents SDK with its own `ScriptedModel`.
 
-import { Agent, run, RunState, setTracingDisabled } from '@openai/agents-core'
+import { Agent, RunState, run, setTracingDisabled } from '@openai/agents-core'
 import { assistantMessage, functionCall, modelResponder, ScriptedModel } from '@openai/agents-core/testing'
 import type { Countersign } from '../../../clients/typescript/src/client.ts'
 import { guard } from '../../../clients/typescript/src/guard/openai-agents.ts'

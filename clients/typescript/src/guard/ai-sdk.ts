@@ -1,7 +1,7 @@
 // Tools for the AI SDK. A call that needs an approval becomes the SDK's own tool approval request:
 // `generateText` returns, and continues once the messages hold the answer.
 
-import { refusalText, textFor, wasRefused } from '../call-text.ts'
+import { textFor, wasRefused } from '../call-text.ts'
 import type { Countersign } from '../client.ts'
 import { GuardedCalls, type GuardOptions, type Pending, pendingOf } from './guarded-calls.ts'
 import { type StandardToolSchema, standardSchema } from './tool-schema.ts'
@@ -16,7 +16,7 @@ export type GuardedTool = {
 type Status = 'not-applicable' | { readonly type: 'user-approval'; readonly reason: string }
 type ToolCall = { readonly toolCallId: string; readonly toolName: string; readonly input: unknown }
 
-/** What we read of the SDK's messages. */
+/** The part of the SDK's messages that we read. */
 export type Message = { readonly role: string; readonly content: string | readonly unknown[] }
 type Part = {
   readonly type?: string
@@ -47,26 +47,16 @@ export type Guarded = {
   readonly answers: (messages: readonly Message[], signal?: AbortSignal) => Promise<ApprovalAnswer[]>
 }
 
-export async function guard(
-  agent: Countersign,
-  options: GuardOptions & { readonly tools?: readonly string[] },
-): Promise<Guarded> {
-  const calls = new GuardedCalls(agent, options)
-  const known = await calls.tools(options.tools)
+export async function guard(agent: Countersign, options: GuardOptions): Promise<Guarded> {
+  const { calls, known } = await GuardedCalls.open(agent, options)
   const tools = Object.fromEntries(
     known.map((tool): [string, GuardedTool] => [
       tool.name,
       {
         description: tool.description,
         inputSchema: standardSchema(tool),
-        execute: async (input, { toolCallId, abortSignal }) => {
-          try {
-            const call = await calls.propose(toolCallId, tool.name, input, abortSignal)
-            return textFor(await calls.settled(call, abortSignal))
-          } catch (error) {
-            return refusalText(error)
-          }
-        },
+        execute: (input, { toolCallId, abortSignal }) =>
+          calls.textOf(toolCallId, tool.name, input, abortSignal),
       },
     ]),
   )

@@ -1,8 +1,9 @@
-// What all adapters share: a tool call of a model becomes a call of one run, under a key that is
+// The part that all adapters share: a model's tool call becomes a call of one run, under a key that is
 // made of the conversation and the model's own id of the call. A framework that runs a tool again
 // after a pause, in this process or another, thereby gets the call that was proposed before.
 
 import type { Call, Run, ToolSummary } from '../api.ts'
+import { refusalText, textFor } from '../call-text.ts'
 import { type Countersign, hasEnded } from '../client.ts'
 import { sha256 } from '../files.ts'
 
@@ -12,18 +13,23 @@ export type GuardOptions = {
    * apply to. Use the same name after a restart: it leads to the calls that were proposed before.
    */
   readonly conversation: string
+  /** The names of the tools to make. Default: all that the agent may call. */
+  readonly tools?: readonly string[]
 }
 
-/** What a pause shows to the program, which may show it to its user. */
+/** A pause as the program sees it, which may show it to its user. */
 export type Pending = {
   readonly call: string
   readonly run: string
   readonly tool: string
   readonly state: Call['state']
-  /** Where an operator answers, and until when. Set while an approval is awaited. */
+  /** The page on which an operator answers, and its end. Set while an approval is awaited. */
   readonly page?: string
   readonly expiresAt?: number
 }
+
+/** The calls of a conversation, and the definitions of its tools. */
+export type Opened = { readonly calls: GuardedCalls; readonly known: readonly ToolSummary[] }
 
 export class GuardedCalls {
   readonly #agent: Countersign
@@ -37,15 +43,25 @@ export class GuardedCalls {
     this.#conversation = conversation
   }
 
-  /** The definitions of the named tools; all that the agent may call if `names` is not given. */
-  async tools(names: readonly string[] | undefined): Promise<readonly ToolSummary[]> {
-    const known = await this.#agent.tools()
-    const missing = names?.find((name) => !known.some((tool) => tool.name === name))
+  static async open(agent: Countersign, options: GuardOptions): Promise<Opened> {
+    const calls = new GuardedCalls(agent, options)
+    const known = await agent.tools()
+    const names = options.tools ?? known.map(({ name }) => name)
+    const missing = names.find((name) => !known.some((tool) => tool.name === name))
     if (missing !== undefined)
       throw new TypeError(
         `the agent has no tool \`${missing}\`; it has ${known.map(({ name }) => name).join(', ')}`,
       )
-    return names === undefined ? known : known.filter(({ name }) => names.includes(name))
+    return { calls, known: known.filter(({ name }) => names.includes(name)) }
+  }
+
+  /** The text that the model reads of its tool call, after its end or its refusal. */
+  async textOf(id: string, tool: string, args: unknown, signal?: AbortSignal): Promise<string> {
+    try {
+      return textFor(await this.settled(await this.propose(id, tool, args, signal), signal))
+    } catch (error) {
+      return refusalText(error)
+    }
   }
 
   /** The call of the model's tool call `id`, proposed if it is new. */

@@ -7,7 +7,7 @@ import { refusalText, textFor } from '../call-text.ts'
 import type { Countersign } from '../client.ts'
 import { GuardedCalls, type GuardOptions, pendingOf } from './guarded-calls.ts'
 
-/** What LangChain passes to a tool; the id is the model's own. */
+/** LangChain passes this to a tool; the id is the model's own. */
 type ToolConfig = {
   readonly toolCall?: { readonly id?: string | undefined } | undefined
   readonly toolCallId?: string | undefined
@@ -21,15 +21,13 @@ type MakeTool<Tool> = (
 export async function guard<Tool>(
   agent: Countersign,
   options: GuardOptions & {
-    readonly tools?: readonly string[]
     /** `tool` of `@langchain/core/tools`. */
     readonly tool: MakeTool<Tool>
     /** `interrupt` of `@langchain/langgraph`. */
     readonly interrupt: (value: unknown) => unknown
   },
 ): Promise<Tool[]> {
-  const calls = new GuardedCalls(agent, options)
-  const known = await calls.tools(options.tools)
+  const { calls, known } = await GuardedCalls.open(agent, options)
   return known.map((tool) =>
     options.tool((args, config) => run(calls, tool, args, config, options.interrupt), {
       name: tool.name,

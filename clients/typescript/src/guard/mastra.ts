@@ -9,7 +9,7 @@ import { GuardedCalls, type GuardOptions, pendingOf } from './guarded-calls.ts'
 import { type StandardToolSchema, standardSchema } from './tool-schema.ts'
 
 type Suspend = (payload: unknown) => Promise<unknown>
-/** What Mastra passes to a tool that an agent calls. */
+/** Mastra passes this to a tool that an agent calls. */
 type Context = {
   readonly agent?: { readonly toolCallId?: string; readonly suspend?: Suspend } | undefined
   readonly abortSignal?: AbortSignal | undefined
@@ -24,13 +24,11 @@ type MakeTool<Tool> = (definition: {
 export async function guard<Tool>(
   agent: Countersign,
   options: GuardOptions & {
-    readonly tools?: readonly string[]
     /** `createTool` of `@mastra/core/tools`. */
     readonly createTool: MakeTool<Tool>
   },
 ): Promise<Record<string, Tool>> {
-  const calls = new GuardedCalls(agent, options)
-  const known = await calls.tools(options.tools)
+  const { calls, known } = await GuardedCalls.open(agent, options)
   return Object.fromEntries(
     known.map((tool): [string, Tool] => [
       tool.name,

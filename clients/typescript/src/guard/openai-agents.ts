@@ -2,7 +2,7 @@
 // the run returns with `interruptions`, and continues from its state once they are answered.
 
 import type { ToolSummary } from '../api.ts'
-import { refusalText, textFor, wasRefused } from '../call-text.ts'
+import { textFor, wasRefused } from '../call-text.ts'
 import type { Countersign } from '../client.ts'
 import { GuardedCalls, type GuardOptions } from './guarded-calls.ts'
 
@@ -28,7 +28,7 @@ export type GuardedTool = {
   readonly isEnabled: () => Promise<boolean>
 }
 
-/** What we use of the SDK's run state and interruptions. */
+/** The part of the SDK's run state and interruptions that we use. */
 type Interruption = {
   readonly name?: string | undefined
   readonly arguments?: string | undefined
@@ -49,12 +49,8 @@ export type Guarded = {
   readonly answer: <Item extends Interruption>(state: RunState<Item>, signal?: AbortSignal) => Promise<number>
 }
 
-export async function guard(
-  agent: Countersign,
-  options: GuardOptions & { readonly tools?: readonly string[] },
-): Promise<Guarded> {
-  const calls = new GuardedCalls(agent, options)
-  const known = await calls.tools(options.tools)
+export async function guard(agent: Countersign, options: GuardOptions): Promise<Guarded> {
+  const { calls, known } = await GuardedCalls.open(agent, options)
   const names = new Set(known.map(({ name }) => name))
   return {
     tools: known.map((tool) => guarded(calls, tool)),
@@ -83,14 +79,8 @@ const guarded = (calls: GuardedCalls, tool: ToolSummary): GuardedTool => ({
     const call = await calls.propose(callId, tool.name, input).catch(() => undefined)
     return call?.state === 'awaiting_approval'
   },
-  invoke: async (_, input, { toolCall, signal } = {}) => {
-    try {
-      const call = await calls.propose(toolCall?.callId ?? '', tool.name, parsed(input), signal)
-      return textFor(await calls.settled(call, signal))
-    } catch (error) {
-      return refusalText(error)
-    }
-  },
+  invoke: async (_, input, { toolCall, signal } = {}) =>
+    calls.textOf(toolCall?.callId ?? '', tool.name, parsed(input), signal),
 })
 
 const callIdOf = ({ rawItem }: Interruption): string =>

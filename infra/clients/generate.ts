@@ -1,5 +1,5 @@
 // `npm run clients`: writes the types of the client packages from the route
-// table. test/clients/types.test.ts fails if they are stale.
+// table. test/clients/generated.test.ts fails if they are stale.
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

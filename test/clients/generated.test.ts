@@ -3,9 +3,9 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { generatedTypes } from '../../infra/clients/generate.ts'
 import { pythonTypes } from '../../infra/clients/python.ts'
 import type { JsonSchema } from '../../infra/clients/schemas.ts'
-import { generatedTypes } from '../../infra/clients/types.ts'
 import { typescriptTypes } from '../../infra/clients/typescript.ts'
 import { ROOT } from '../../infra/state.ts'
 
