@@ -1,6 +1,6 @@
 // The first step of every npm script: runs on any Node from 20 on without dependencies, installs
 // what package-lock.json lists if needed, and runs the TypeScript entry under the Node from
-// node_modules.
+// node_modules. Entries that run tests also get the packages of test/agents, which nothing else needs.
 // usage: node infra/bootstrap.mjs <entry.ts> [arguments]
 
 import { spawn, spawnSync } from 'node:child_process'
@@ -24,30 +24,36 @@ const [entry, ...args] = process.argv.slice(2)
 if (entry === undefined) fail('name the entry to run, e.g. `node infra/bootstrap.mjs infra/start.ts`')
 
 /**
- * As its last step, npm writes what it installed to `node_modules/.package-lock.json`, which we
- * compare.
+ * The first package that is missing in a folder. As its last step, npm writes what it installed to
+ * `node_modules/.package-lock.json`, which we compare.
  */
-function missing() {
-  const installed = join(root, 'node_modules/.package-lock.json')
-  if (!existsSync(installed) || !existsSync(node)) return 'node_modules'
+function missingIn(folder) {
+  const installed = join(folder, 'node_modules/.package-lock.json')
+  if (!existsSync(installed)) return 'node_modules'
   const have = JSON.parse(readFileSync(installed, 'utf8')).packages
-  const want = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')).packages
+  const want = JSON.parse(readFileSync(join(folder, 'package-lock.json'), 'utf8')).packages
   return Object.keys(want).find((path) => {
     if (path === '' || (have[path] === undefined && want[path].optional)) return false
     return have[path]?.version !== want[path].version || have[path]?.integrity !== want[path].integrity
   })
 }
 
-const lacking = missing()
-if (lacking !== undefined) {
-  say(`\`${lacking}\` is missing or differs from package-lock.json; running npm ci (about a minute)`)
+function install(name) {
+  const folder = join(root, name)
+  const missing = missingIn(folder) ?? (name === '' && !existsSync(node) ? 'node' : undefined)
+  if (missing === undefined) return
+  const lock = join(name, 'package-lock.json')
+  say(`\`${missing}\` is missing or differs from ${lock}; running npm ci (about a minute)`)
   const npm = spawnSync('npm', ['ci', '--no-fund', '--no-audit', '--loglevel=error'], {
-    cwd: root,
+    cwd: folder,
     stdio: ['ignore', 2, 2],
   })
   if (npm.error) fail(`npm could not be started: ${npm.error.message}; install npm`)
-  if (npm.status !== 0) fail('npm ci failed; fix the error above and run this again')
+  if (npm.status !== 0) fail(`npm ci failed in ${folder}; fix the error above and run this again`)
 }
+
+install('')
+if (entry.startsWith('infra/testing/')) install('test/agents')
 
 // setpriv (util-linux, essential in Debian) makes the kernel send the entry SIGTERM if this process
 // dies.

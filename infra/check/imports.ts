@@ -16,12 +16,14 @@ const FOLDERS: Readonly<Record<string, readonly string[]>> = {
   edge: ['edge', 'shared', 'policies', 'migrations'],
   worker: ['worker', 'shared'],
   cli: ['cli', 'shared'],
+  // The client package brings shared/evidence with it; the bundler replaces what that needs of Node.
+  clients: ['clients', 'shared'],
   shared: ['shared'],
   policies: ['policies'],
   skills: ['skills'],
   migrations: ['migrations'],
   infra: ['infra', 'edge', 'worker', 'cli', 'shared', 'policies', 'migrations', '.'],
-  test: ['test', 'infra', 'edge', 'worker', 'cli', 'shared', 'policies', 'migrations', '.'],
+  test: ['test', 'infra', 'edge', 'worker', 'cli', 'clients', 'shared', 'policies', 'migrations', '.'],
   '.': ['.', 'infra', 'shared'],
 }
 
@@ -114,7 +116,18 @@ const packagePaths = (names: readonly string[]): string[] => {
  * Modules outside this repository: packages, Node's modules, and those of workerd and of the skill
  * world.
  */
-const FOREIGN = [PACKAGES, '^[a-z][a-z0-9_/-]*$', '^(node|cloudflare|countersign):']
+const FOREIGN = [PACKAGES, '^@[a-z0-9-]+/', '^[a-z][a-z0-9_/-]*$', '^(node|cloudflare|countersign):']
+
+/**
+ * AssemblyScript is another language, templates become somebody else's source, and examples import
+ * the built package.
+ */
+const NO_SOURCE = [
+  '(^|/)assembly/',
+  '^cli/skills/templates/',
+  '^clients/typescript/(dist|examples)/',
+  '^test/agents/node_modules/',
+]
 
 const folderRules = Object.entries(FOLDERS).map(
   ([name, reach]): IForbiddenRuleType => ({
@@ -172,8 +185,7 @@ export async function importsOf(root: string): Promise<ICruiseResult> {
       validate: true,
       ruleSet: { forbidden: [...folderRules, ...roomRules, ...soleImporterRules] },
       doNotFollow: { path: 'node_modules' },
-      // AssemblyScript is another language, and templates become somebody else's source.
-      exclude: { path: '(^|/)assembly/|^cli/skills/templates/' },
+      exclude: { path: NO_SOURCE },
     },
     {
       extensions: ['.ts', '.tsx', '.js', '.mjs'],

@@ -16,6 +16,8 @@ import { dirname, join } from 'node:path'
  * These tests boot machines, which takes minutes; `npm run test:hosts` has its own configuration.
  */
 const HOSTS = 'test/hosts/**'
+/** test/agents has packages of its own, and some of those have tests. */
+const PACKAGES = 'test/**/node_modules/**'
 
 const STARTS_PROCESSES = /^(?:(?:node:)?(?:child_process|cluster)|execa|playwright-core|miniflare|wrangler)$/
 const SHARED = /^import \{[^}]*\bshared(?:Stack|State)\b/m
@@ -27,7 +29,7 @@ export type TestProjects = Readonly<Record<'unit' | 'exclusive' | 'shared' | 'ow
 export function testProjects(root: string): TestProjects {
   const importsOf = importReader(root)
   const projects: TestProjects = { unit: [], exclusive: [], shared: [], own: [], prepared: [] }
-  for (const file of globSync('test/**/*.test.ts', { cwd: root, exclude: [HOSTS] }).sort()) {
+  for (const file of globSync('test/**/*.test.ts', { cwd: root, exclude: [HOSTS, PACKAGES] }).sort()) {
     const text = readFileSync(join(root, file), 'utf8')
     if (/^\/\/ @project prepared$/m.test(text)) projects.prepared.push(file)
     if (/^\/\/ @project exclusive$/m.test(text)) projects.exclusive.push(file)

@@ -35,10 +35,12 @@ function missing({ packages }: Lock): string[] {
   )
 }
 
-const lock = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8')) as Lock // npm's format, version 3
+const read = (path: string): Lock => JSON.parse(readFileSync(join(ROOT, path), 'utf8')) as Lock // npm's format, version 3
+const lock = read('package-lock.json')
+const LOCKS = ['package-lock.json', 'test/agents/package-lock.json']
 
-test('the lock file has an entry for every dependency of every platform', () => {
-  expect(missing(lock)).toEqual([])
+test.each(LOCKS)('%s has an entry for every dependency of every platform', (path) => {
+  expect(missing(read(path))).toEqual([])
 })
 
 test('control: a missing entry is detected', () => {
@@ -46,8 +48,8 @@ test('control: a missing entry is detected', () => {
   expect(missing({ packages })).toEqual(['node_modules/workerd → @cloudflare/workerd-darwin-64'])
 })
 
-test('every package that is installed on Linux is pinned by the digest of its content', () => {
-  const unpinned = Object.entries(lock.packages).filter(
+test.each(LOCKS)('%s pins every package that is installed on Linux by the digest of its content', (path) => {
+  const unpinned = Object.entries(read(path).packages).filter(
     ([path, { integrity, optional }]) => path !== '' && integrity === undefined && !optional,
   )
   expect(unpinned.map(([path]) => path)).toEqual([])

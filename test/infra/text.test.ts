@@ -34,6 +34,11 @@ describe('places and names', () => {
     ],
     ['a file of 601 lines is refused', { 'edge/run/a.sql.ts': lines(601) }, ['length edge/run/a.sql.ts:601']],
     ['a file of 600 lines passes', { 'edge/run/a.ts': lines(600) }, []],
+    [
+      'a long file that a command writes passes',
+      { 'clients/a.ts': `// Generated from the routes\n${lines(601)}` },
+      [],
+    ],
     ['a long document passes', { 'README.md': lines(601) }, []],
     ['a long shell script is refused', { 'infra/a.sh': lines(601) }, ['length infra/a.sh:601']],
     ['`utils` is refused as a name', { 'edge/run/utils.ts': '' }, ['name edge/run/utils.ts:1']],

@@ -1,6 +1,7 @@
 // All mutants, in the order in which they run.
 
 import { AGREEMENT } from './agreement.ts'
+import { CLIENTS } from './clients.ts'
 import { DECISIONS } from './decisions.ts'
 import { mutantsOf } from './mutant.ts'
 import { PEOPLE } from './people.ts'
@@ -8,4 +9,12 @@ import { SANDBOX } from './sandbox.ts'
 import { SKILLS } from './skills.ts'
 import { WORKER } from './worker.ts'
 
-export const MUTANTS = mutantsOf([...AGREEMENT, ...DECISIONS, ...PEOPLE, ...WORKER, ...SANDBOX, ...SKILLS])
+export const MUTANTS = mutantsOf([
+  ...AGREEMENT,
+  ...DECISIONS,
+  ...PEOPLE,
+  ...WORKER,
+  ...SANDBOX,
+  ...SKILLS,
+  ...CLIENTS,
+])

@@ -6,29 +6,19 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Child } from '../../infra/child-process.ts'
-import { freePort, ROOT } from '../../infra/state.ts'
+import { ROOT } from '../../infra/state.ts'
+import { type Served, serveModule } from '../support/served-module.ts'
 import { answers } from './both.ts'
 
-const CONFIG = (port: number): string => `using Workerd = import "/workerd/workerd.capnp";
-const config :Workerd.Config = (
-  services = [(name = "answers", worker = (modules = [(name = "main.js", esModule = embed "main.js")], compatibilityDate = "2026-11-01"))],
-  sockets = [(name = "http", address = "127.0.0.1:${port}", http = (), service = "answers")],
-);
-`
 const ENTRY = (both: string): string => `import { answers } from ${JSON.stringify(both)}
 export default { fetch: () => Response.json(answers()) }
 `
 
 const folder = mkdtempSync(join(tmpdir(), 'countersign-agreement-'))
-let url = ''
-let workerd: Child | undefined
+let workerd: Served
 
 beforeAll(async () => {
-  const port = await freePort()
-  url = `http://127.0.0.1:${port}/`
   writeFileSync(join(folder, 'entry.js'), ENTRY(join(import.meta.dirname, 'both.ts')))
-  writeFileSync(join(folder, 'config.capnp'), CONFIG(port))
   const options = [
     '--bundle',
     '--format=esm',
@@ -40,25 +30,7 @@ beforeAll(async () => {
     encoding: 'utf8',
   })
   if (built.status !== 0) throw new Error(`esbuild: ${built.error?.message ?? built.stderr}`)
-  workerd = new Child(
-    {
-      name: 'workerd',
-      argv: [join(ROOT, 'node_modules/workerd/bin/workerd'), 'serve', join(folder, 'config.capnp')],
-      env: { PATH: '/usr/bin:/bin' },
-      cwd: folder,
-      log: join(folder, 'log'),
-      ready: () =>
-        fetch(url, { method: 'HEAD' }).then(
-          () => true,
-          () => false,
-        ),
-      readyWithin_ms: 30_000,
-      stopWithin_ms: 1_000,
-    },
-    () => undefined,
-  )
-  const started = await workerd.start()
-  if (!started.ok) throw new Error(started.error)
+  workerd = await serveModule(folder)
 })
 
 afterAll(async () => {
@@ -68,7 +40,7 @@ afterAll(async () => {
 
 test('every result of shared/ is the same in Node and in workerd', async () => {
   const here = answers()
-  const answer = await fetch(url)
+  const answer = await fetch(workerd.url)
   expect(answer.status).toBe(200)
   const there = (await answer.json()) as string[] // ENTRY sends it
   expect(here.length).toBeGreaterThan(1_000)

@@ -1,0 +1,1565 @@
+# Generated from the edge's route table by `npm run clients`; do not edit.
+"""Types of what an agent sends and reads. At run time they are plain dictionaries."""
+
+from typing import Any, Dict, Final, List, Literal, Mapping, Optional, Tuple, TypedDict, Union
+
+ROUTES: Final[Mapping[str, Tuple[str, str]]] = {
+    "create_run": ("POST", "/v1/runs"),
+    "put_file": ("PUT", "/v1/runs/{run}/files/{sha256}"),
+    "list_files": ("GET", "/v1/runs/{run}/files"),
+    "propose_call": ("POST", "/v1/runs/{run}/calls"),
+    "propose_call_in_new_run": ("POST", "/v1/calls"),
+    "read_run": ("GET", "/v1/runs/{run}"),
+    "cancel_run": ("POST", "/v1/runs/{run}/cancel"),
+    "read_call": ("GET", "/v1/runs/{run}/calls/{call}"),
+    "follow_call": ("GET", "/v1/runs/{run}/calls/{call}/output"),
+    "read_file": ("GET", "/v1/runs/{run}/calls/{call}/files/{sha256}"),
+    "read_attestation": ("GET", "/v1/runs/{run}/calls/{call}/attestation"),
+    "read_snapshot": ("GET", "/v1/runs/{run}/calls/{call}/snapshot"),
+    "explain_call": ("GET", "/v1/runs/{run}/calls/{call}/explanation"),
+    "cancel_call": ("POST", "/v1/runs/{run}/calls/{call}/cancel"),
+    "read_journal": ("GET", "/v1/runs/{run}/journal"),
+    "stream_events": ("GET", "/v1/runs/{run}/events"),
+    "list_tools": ("GET", "/v1/tools"),
+    "decide": ("POST", "/v1/decisions"),
+    "reset_session": ("POST", "/v1/sessions/{session}/reset"),
+    "keys": ("GET", "/.well-known/countersign/keys.json"),
+}
+
+# The stable codes of refusals and endings. A newer edge may send others.
+Code = Literal[
+    "already_answered",
+    "already_claimed",
+    "already_ended",
+    "approval_cancelled",
+    "approval_expired",
+    "attestation_invalid",
+    "bad_signature",
+    "body_too_large",
+    "body_too_slow",
+    "budget_spent",
+    "calls_quota_exceeded",
+    "cancelled",
+    "capability_denied",
+    "channel_refused",
+    "clock_skew",
+    "conflict",
+    "cross_origin",
+    "delegate_refused",
+    "denied",
+    "digest_mismatch",
+    "disabled",
+    "edit_too_wide",
+    "egress_denied",
+    "enrolment_invalid",
+    "files_full",
+    "forbidden",
+    "grant_invalid",
+    "headers_too_large",
+    "idempotency_key_reused",
+    "internal",
+    "invalid_arguments",
+    "invalid_input",
+    "invalid_output",
+    "invalid_policy",
+    "invalid_request",
+    "invalid_schema",
+    "invalid_skill",
+    "json_bad_text",
+    "json_duplicate_key",
+    "json_forbidden_key",
+    "json_too_deep",
+    "json_too_many",
+    "json_unsafe_number",
+    "key_revoked",
+    "limit_reached",
+    "link_invalid",
+    "link_revoked",
+    "method_not_allowed",
+    "never_claimed",
+    "no_such_file",
+    "not_claimable",
+    "not_found",
+    "not_json",
+    "once_only",
+    "outdated",
+    "part_denied",
+    "policy_error",
+    "proof_invalid",
+    "publisher_unknown",
+    "queue_full",
+    "quota_exceeded",
+    "replayed",
+    "run_cancelled",
+    "run_ended",
+    "runtime_failure",
+    "sandbox_failed",
+    "sandbox_unavailable",
+    "secret_in_run_folder",
+    "signed_out",
+    "skill_conflict",
+    "skill_disabled",
+    "skill_error",
+    "slack_refused",
+    "spawn_failed",
+    "stale_epoch",
+    "stale_fence",
+    "surer_only",
+    "tenant_suspended",
+    "timed_out",
+    "too_many_files",
+    "too_many_pending",
+    "too_many_streams",
+    "too_many_tries",
+    "tool_breaks_policies",
+    "unauthenticated",
+    "unavailable",
+    "unsupported_media_type",
+    "unsupported_platform",
+    "version_conflict",
+    "worker_in_use",
+    "worker_lost",
+    "workers_quota_exceeded",
+    "workspace_lost",
+    "workspace_scope_denied",
+]
+
+_BudgetRequired = TypedDict("_BudgetRequired", {
+    "max_calls_per_run": int,
+    "execution_timeout_ms": int,
+    "max_denied_per_run": int,
+})
+_BudgetOptional = TypedDict("_BudgetOptional", {
+}, total=False)
+
+
+class Budget(_BudgetRequired, _BudgetOptional):
+    """Fields of `Budget`."""
+
+
+_RunSpecBudgetRequired = TypedDict("_RunSpecBudgetRequired", {
+})
+_RunSpecBudgetOptional = TypedDict("_RunSpecBudgetOptional", {
+    "max_calls_per_run": int,
+    "execution_timeout_ms": int,
+    "max_denied_per_run": int,
+}, total=False)
+
+
+class RunSpecBudget(_RunSpecBudgetRequired, _RunSpecBudgetOptional):
+    """Fields of `RunSpecBudget`."""
+
+
+_RunSpecRequired = TypedDict("_RunSpecRequired", {
+})
+_RunSpecOptional = TypedDict("_RunSpecOptional", {
+    "session": str,
+    "channel": str,
+    "device": str,
+    "budget": RunSpecBudget,
+}, total=False)
+
+
+class RunSpec(_RunSpecRequired, _RunSpecOptional):
+    """Fields of `RunSpec`."""
+
+
+_RunUsedRequired = TypedDict("_RunUsedRequired", {
+    "calls": int,
+    "denied": int,
+})
+_RunUsedOptional = TypedDict("_RunUsedOptional", {
+}, total=False)
+
+
+class RunUsed(_RunUsedRequired, _RunUsedOptional):
+    """Fields of `RunUsed`."""
+
+
+_RunJournalRequired = TypedDict("_RunJournalRequired", {
+    "seq": int,
+    "head": str,
+})
+_RunJournalOptional = TypedDict("_RunJournalOptional", {
+}, total=False)
+
+
+class RunJournal(_RunJournalRequired, _RunJournalOptional):
+    """Fields of `RunJournal`."""
+
+
+_RunRequired = TypedDict("_RunRequired", {
+    "id": str,
+    "agent": str,
+    "session": str,
+    "channel": Optional[str],
+    "device": Optional[str],
+    "state": Literal["open", "cancelled"],
+    "budget": "Budget",
+    "used": RunUsed,
+    "created_at_ms": int,
+    "journal": RunJournal,
+})
+_RunOptional = TypedDict("_RunOptional", {
+}, total=False)
+
+
+class Run(_RunRequired, _RunOptional):
+    """Fields of `Run`."""
+
+
+_ProposedCallFilesItemRequired = TypedDict("_ProposedCallFilesItemRequired", {
+    "path": str,
+    "sha256": str,
+})
+_ProposedCallFilesItemOptional = TypedDict("_ProposedCallFilesItemOptional", {
+}, total=False)
+
+
+class ProposedCallFilesItem(_ProposedCallFilesItemRequired, _ProposedCallFilesItemOptional):
+    """Fields of `ProposedCallFilesItem`."""
+
+
+_ProposedCallRequired = TypedDict("_ProposedCallRequired", {
+    "tool": str,
+    "args": Dict[str, Any],
+})
+_ProposedCallOptional = TypedDict("_ProposedCallOptional", {
+    "reason": str,
+    "files": List[ProposedCallFilesItem],
+}, total=False)
+
+
+class ProposedCall(_ProposedCallRequired, _ProposedCallOptional):
+    """Fields of `ProposedCall`."""
+
+
+_ProposedCallInNewRunRequired = TypedDict("_ProposedCallInNewRunRequired", {
+    "tool": str,
+    "args": Dict[str, Any],
+})
+_ProposedCallInNewRunOptional = TypedDict("_ProposedCallInNewRunOptional", {
+    "reason": str,
+    "run": "RunSpec",
+    "files": Any,
+}, total=False)
+
+
+class ProposedCallInNewRun(_ProposedCallInNewRunRequired, _ProposedCallInNewRunOptional):
+    """Fields of `ProposedCallInNewRun`."""
+
+
+_HypotheticalCallFilesItemRequired = TypedDict("_HypotheticalCallFilesItemRequired", {
+    "path": str,
+    "sha256": str,
+    "bytes": int,
+})
+_HypotheticalCallFilesItemOptional = TypedDict("_HypotheticalCallFilesItemOptional", {
+}, total=False)
+
+
+class HypotheticalCallFilesItem(_HypotheticalCallFilesItemRequired, _HypotheticalCallFilesItemOptional):
+    """Fields of `HypotheticalCallFilesItem`."""
+
+
+_HypotheticalCallRequired = TypedDict("_HypotheticalCallRequired", {
+    "tool": str,
+    "args": Dict[str, Any],
+})
+_HypotheticalCallOptional = TypedDict("_HypotheticalCallOptional", {
+    "run": "RunSpec",
+    "files": List[HypotheticalCallFilesItem],
+    "agent": str,
+}, total=False)
+
+
+class HypotheticalCall(_HypotheticalCallRequired, _HypotheticalCallOptional):
+    """Fields of `HypotheticalCall`."""
+
+
+CallState = Literal["proposed", "denied", "awaiting_approval", "rejected", "expired", "cancelled", "granted", "lapsed", "running", "succeeded", "failed", "timed_out", "indeterminate"]
+
+_ChangeNeedsRequired = TypedDict("_ChangeNeedsRequired", {
+    "op": Literal["==", "!=", "<", "<=", ">", ">=", "has", "lacks", "like", "not like", "present", "absent", "empty", "not empty"],
+})
+_ChangeNeedsOptional = TypedDict("_ChangeNeedsOptional", {
+    "value": Union[Union[str, float, bool], List[Union[str, float, bool]]],
+}, total=False)
+
+
+class ChangeNeeds(_ChangeNeedsRequired, _ChangeNeedsOptional):
+    """Fields of `ChangeNeeds`."""
+
+
+_ChangeRequired = TypedDict("_ChangeRequired", {
+    "fact": str,
+    "needs": ChangeNeeds,
+    "by": Literal["agent", "human", "operator", "time"],
+    "words": str,
+})
+_ChangeOptional = TypedDict("_ChangeOptional", {
+    "is": Union[Union[str, float, bool], List[Union[str, float, bool]]],
+}, total=False)
+
+
+class Change(_ChangeRequired, _ChangeOptional):
+    """Fields of `Change`."""
+
+
+_ExplanationPoliciesItemRequired = TypedDict("_ExplanationPoliciesItemRequired", {
+    "id": str,
+    "effect": Literal["permit", "forbid"],
+    "reason": Optional[str],
+    "advice": Optional[str],
+})
+_ExplanationPoliciesItemOptional = TypedDict("_ExplanationPoliciesItemOptional", {
+    "place": str,
+    "text": str,
+}, total=False)
+
+
+class ExplanationPoliciesItem(_ExplanationPoliciesItemRequired, _ExplanationPoliciesItemOptional):
+    """Fields of `ExplanationPoliciesItem`."""
+
+
+_ExplanationPlansItemRequired = TypedDict("_ExplanationPlansItemRequired", {
+    "tier": Literal["A", "B", "C"],
+    "egress": Literal["none", "preflight", "strict"],
+    "policies": List[str],
+})
+_ExplanationPlansItemOptional = TypedDict("_ExplanationPlansItemOptional", {
+    "asks": Literal[True],
+}, total=False)
+
+
+class ExplanationPlansItem(_ExplanationPlansItemRequired, _ExplanationPlansItemOptional):
+    """Fields of `ExplanationPlansItem`."""
+
+
+_ExplanationRequired = TypedDict("_ExplanationRequired", {
+    "policies": List[ExplanationPoliciesItem],
+    "plans": List[ExplanationPlansItem],
+    "changes": List[List["Change"]],
+    "fixed": List[str],
+})
+_ExplanationOptional = TypedDict("_ExplanationOptional", {
+    "errors": List[str],
+}, total=False)
+
+
+class Explanation(_ExplanationRequired, _ExplanationOptional):
+    """Fields of `Explanation`."""
+
+
+_DecisionRequired = TypedDict("_DecisionRequired", {
+    "effect": Literal["allow", "ask", "deny"],
+    "code": Literal["allowed", "approval_required", "denied", "egress_denied", "workspace_scope_denied", "secret_in_run_folder", "budget_spent", "policy_error"],
+    "policies": List[str],
+    "reason": str,
+    "policy_set": str,
+    "snapshot": str,
+})
+_DecisionOptional = TypedDict("_DecisionOptional", {
+    "explanation": "Explanation",
+}, total=False)
+
+
+class Decision(_DecisionRequired, _DecisionOptional):
+    """Fields of `Decision`."""
+
+
+_OutputFilesFilesItemRequired = TypedDict("_OutputFilesFilesItemRequired", {
+    "path": str,
+    "sha256": str,
+    "bytes": int,
+})
+_OutputFilesFilesItemOptional = TypedDict("_OutputFilesFilesItemOptional", {
+}, total=False)
+
+
+class OutputFilesFilesItem(_OutputFilesFilesItemRequired, _OutputFilesFilesItemOptional):
+    """Fields of `OutputFilesFilesItem`."""
+
+
+_OutputFilesLeftItemRequired = TypedDict("_OutputFilesLeftItemRequired", {
+    "path": str,
+    "why": Literal["name", "no_file", "too_much", "no_room", "not_sent", "secret"],
+})
+_OutputFilesLeftItemOptional = TypedDict("_OutputFilesLeftItemOptional", {
+}, total=False)
+
+
+class OutputFilesLeftItem(_OutputFilesLeftItemRequired, _OutputFilesLeftItemOptional):
+    """Fields of `OutputFilesLeftItem`."""
+
+
+_OutputFilesRequired = TypedDict("_OutputFilesRequired", {
+    "files": List[OutputFilesFilesItem],
+    "left": List[OutputFilesLeftItem],
+    "more": int,
+})
+_OutputFilesOptional = TypedDict("_OutputFilesOptional", {
+}, total=False)
+
+
+class OutputFiles(_OutputFilesRequired, _OutputFilesOptional):
+    """Fields of `OutputFiles`."""
+
+
+_CallResultErrorRequired = TypedDict("_CallResultErrorRequired", {
+    "code": str,
+    "detail": str,
+})
+_CallResultErrorOptional = TypedDict("_CallResultErrorOptional", {
+}, total=False)
+
+
+class CallResultError(_CallResultErrorRequired, _CallResultErrorOptional):
+    """Fields of `CallResultError`."""
+
+
+_CallResultRequired = TypedDict("_CallResultRequired", {
+    "ok": bool,
+    "output": str,
+    "encoding": Literal["utf-8", "base64"],
+    "stderr": str,
+    "exit_code": Optional[int],
+    "truncated": bool,
+})
+_CallResultOptional = TypedDict("_CallResultOptional", {
+    "files": "OutputFiles",
+    "error": CallResultError,
+}, total=False)
+
+
+class CallResult(_CallResultRequired, _CallResultOptional):
+    """Fields of `CallResult`."""
+
+
+_Plan1ExecutorStdinRequired = TypedDict("_Plan1ExecutorStdinRequired", {
+    "arg": str,
+})
+_Plan1ExecutorStdinOptional = TypedDict("_Plan1ExecutorStdinOptional", {
+}, total=False)
+
+
+class Plan1ExecutorStdin(_Plan1ExecutorStdinRequired, _Plan1ExecutorStdinOptional):
+    """Fields of `Plan1ExecutorStdin`."""
+
+
+_Plan1ExecutorRequired = TypedDict("_Plan1ExecutorRequired", {
+    "kind": Literal["process"],
+    "argv": List[str],
+    "stdin": Union[Literal["none"], Literal["args"], Plan1ExecutorStdin],
+    "env": Dict[str, str],
+    "cwd": str,
+})
+_Plan1ExecutorOptional = TypedDict("_Plan1ExecutorOptional", {
+    "output": Dict[str, Any],
+}, total=False)
+
+
+class Plan1Executor(_Plan1ExecutorRequired, _Plan1ExecutorOptional):
+    """Fields of `Plan1Executor`."""
+
+
+_Plan1EgressRequired = TypedDict("_Plan1EgressRequired", {
+    "mode": Literal["none", "preflight", "strict"],
+    "hosts": List[str],
+})
+_Plan1EgressOptional = TypedDict("_Plan1EgressOptional", {
+}, total=False)
+
+
+class Plan1Egress(_Plan1EgressRequired, _Plan1EgressOptional):
+    """Fields of `Plan1Egress`."""
+
+
+_Plan1LimitsRequired = TypedDict("_Plan1LimitsRequired", {
+    "timeout_ms": int,
+    "cpu_ms": int,
+    "memory_bytes": int,
+    "pids": int,
+    "open_files": int,
+    "file_bytes": int,
+    "workspace_bytes": int,
+    "output_bytes": int,
+})
+_Plan1LimitsOptional = TypedDict("_Plan1LimitsOptional", {
+    "workspace_inodes": int,
+    "net_bytes": int,
+    "net_connections": int,
+}, total=False)
+
+
+class Plan1Limits(_Plan1LimitsRequired, _Plan1LimitsOptional):
+    """Fields of `Plan1Limits`."""
+
+
+_Plan1CredentialsItemRequired = TypedDict("_Plan1CredentialsItemRequired", {
+    "secret": str,
+    "host": str,
+    "header": str,
+})
+_Plan1CredentialsItemOptional = TypedDict("_Plan1CredentialsItemOptional", {
+    "format": str,
+    "tls": Literal["intercept"],
+}, total=False)
+
+
+class Plan1CredentialsItem(_Plan1CredentialsItemRequired, _Plan1CredentialsItemOptional):
+    """Fields of `Plan1CredentialsItem`."""
+
+
+_Plan1FilesItemRequired = TypedDict("_Plan1FilesItemRequired", {
+    "path": str,
+    "sha256": str,
+    "bytes": int,
+})
+_Plan1FilesItemOptional = TypedDict("_Plan1FilesItemOptional", {
+}, total=False)
+
+
+class Plan1FilesItem(_Plan1FilesItemRequired, _Plan1FilesItemOptional):
+    """Fields of `Plan1FilesItem`."""
+
+
+_Plan1Required = TypedDict("_Plan1Required", {
+    "tier": Literal["B", "C"],
+    "executor": Plan1Executor,
+    "egress": Plan1Egress,
+    "secrets": List[str],
+    "workspace": Literal["call", "run"],
+    "limits": Plan1Limits,
+})
+_Plan1Optional = TypedDict("_Plan1Optional", {
+    "profile": str,
+    "credentials": List[Plan1CredentialsItem],
+    "files": List[Plan1FilesItem],
+    "outputs": Literal[True],
+    "cgroup": Literal[True],
+}, total=False)
+
+
+class Plan1(_Plan1Required, _Plan1Optional):
+    """Fields of `Plan1`."""
+
+
+_Plan2ExecutorRequired = TypedDict("_Plan2ExecutorRequired", {
+    "kind": Literal["skill"],
+    "skill": str,
+    "version": str,
+    "digest": str,
+    "tool": str,
+    "capabilities": List[Literal["log", "clock", "random", "http", "secrets", "kv", "channel"]],
+})
+_Plan2ExecutorOptional = TypedDict("_Plan2ExecutorOptional", {
+    "methods": List[Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]],
+    "kv": List[str],
+    "channels": List[str],
+    "output": Dict[str, Any],
+}, total=False)
+
+
+class Plan2Executor(_Plan2ExecutorRequired, _Plan2ExecutorOptional):
+    """Fields of `Plan2Executor`."""
+
+
+_Plan2EgressRequired = TypedDict("_Plan2EgressRequired", {
+    "mode": Literal["strict"],
+    "hosts": List[str],
+})
+_Plan2EgressOptional = TypedDict("_Plan2EgressOptional", {
+}, total=False)
+
+
+class Plan2Egress(_Plan2EgressRequired, _Plan2EgressOptional):
+    """Fields of `Plan2Egress`."""
+
+
+_Plan2LimitsRequired = TypedDict("_Plan2LimitsRequired", {
+    "timeout_ms": int,
+    "fuel": int,
+    "memory_bytes": int,
+    "output_bytes": int,
+})
+_Plan2LimitsOptional = TypedDict("_Plan2LimitsOptional", {
+    "net_bytes": int,
+    "net_connections": int,
+}, total=False)
+
+
+class Plan2Limits(_Plan2LimitsRequired, _Plan2LimitsOptional):
+    """Fields of `Plan2Limits`."""
+
+
+_Plan2CredentialsItemRequired = TypedDict("_Plan2CredentialsItemRequired", {
+    "secret": str,
+    "host": str,
+    "header": str,
+})
+_Plan2CredentialsItemOptional = TypedDict("_Plan2CredentialsItemOptional", {
+    "format": str,
+    "tls": Literal["intercept"],
+}, total=False)
+
+
+class Plan2CredentialsItem(_Plan2CredentialsItemRequired, _Plan2CredentialsItemOptional):
+    """Fields of `Plan2CredentialsItem`."""
+
+
+_Plan2Required = TypedDict("_Plan2Required", {
+    "tier": Literal["A"],
+    "executor": Plan2Executor,
+    "egress": Plan2Egress,
+    "secrets": List[str],
+    "limits": Plan2Limits,
+})
+_Plan2Optional = TypedDict("_Plan2Optional", {
+    "credentials": List[Plan2CredentialsItem],
+}, total=False)
+
+
+class Plan2(_Plan2Required, _Plan2Optional):
+    """Fields of `Plan2`."""
+
+
+Plan = Union[Plan1, Plan2]
+
+_CallApprovalRequired = TypedDict("_CallApprovalRequired", {
+    "id": str,
+    "status": str,
+    "expires_at": int,
+    "page": str,
+})
+_CallApprovalOptional = TypedDict("_CallApprovalOptional", {
+}, total=False)
+
+
+class CallApproval(_CallApprovalRequired, _CallApprovalOptional):
+    """Fields of `CallApproval`."""
+
+
+_CallRunningRequired = TypedDict("_CallRunningRequired", {
+    "worker": str,
+    "since_ms": int,
+    "cancel_requested": bool,
+})
+_CallRunningOptional = TypedDict("_CallRunningOptional", {
+}, total=False)
+
+
+class CallRunning(_CallRunningRequired, _CallRunningOptional):
+    """Fields of `CallRunning`."""
+
+
+_CallEditedRequired = TypedDict("_CallEditedRequired", {
+    "arguments": Dict[str, Any],
+    "from": str,
+})
+_CallEditedOptional = TypedDict("_CallEditedOptional", {
+}, total=False)
+
+
+class CallEdited(_CallEditedRequired, _CallEditedOptional):
+    """Fields of `CallEdited`."""
+
+
+_CallAttestationRequired = TypedDict("_CallAttestationRequired", {
+    "id": str,
+    "execution_sha256": str,
+    "executor": str,
+    "sandbox_enforcement": str,
+})
+_CallAttestationOptional = TypedDict("_CallAttestationOptional", {
+    "cgroup": bool,
+}, total=False)
+
+
+class CallAttestation(_CallAttestationRequired, _CallAttestationOptional):
+    """Fields of `CallAttestation`."""
+
+
+_CallOriginRequired = TypedDict("_CallOriginRequired", {
+})
+_CallOriginOptional = TypedDict("_CallOriginOptional", {
+    "reason": str,
+}, total=False)
+
+
+class CallOrigin(_CallOriginRequired, _CallOriginOptional):
+    """Fields of `CallOrigin`."""
+
+
+_CallRequired = TypedDict("_CallRequired", {
+    "id": str,
+    "run": str,
+    "tool": str,
+    "state": "CallState",
+    "digest": str,
+    "decision": "Decision",
+    "created_at_ms": int,
+})
+_CallOptional = TypedDict("_CallOptional", {
+    "approval": CallApproval,
+    "plan": "Plan",
+    "running": CallRunning,
+    "edited": CallEdited,
+    "result": "CallResult",
+    "attestation": CallAttestation,
+    "origin": CallOrigin,
+    "ended_at_ms": int,
+}, total=False)
+
+
+class Call(_CallRequired, _CallOptional):
+    """Fields of `Call`."""
+
+
+_DryRunRequired = TypedDict("_DryRunRequired", {
+    "decision": "Decision",
+    "digest": Optional[str],
+    "plan": Optional["Plan"],
+})
+_DryRunOptional = TypedDict("_DryRunOptional", {
+}, total=False)
+
+
+class DryRun(_DryRunRequired, _DryRunOptional):
+    """Fields of `DryRun`."""
+
+
+_HeldFileRequired = TypedDict("_HeldFileRequired", {
+    "sha256": str,
+    "bytes": int,
+    "named": bool,
+    "until_ms": int,
+})
+_HeldFileOptional = TypedDict("_HeldFileOptional", {
+}, total=False)
+
+
+class HeldFile(_HeldFileRequired, _HeldFileOptional):
+    """Fields of `HeldFile`."""
+
+
+_ToolSummaryRequired = TypedDict("_ToolSummaryRequired", {
+    "name": str,
+    "version": int,
+    "digest": str,
+    "description": str,
+    "input_schema": Dict[str, Any],
+    "capabilities": List[Literal["process_exec", "network", "secrets_read", "filesystem_read", "filesystem_write", "artifacts_read"]],
+    "sensitive": bool,
+    "input_files": bool,
+})
+_ToolSummaryOptional = TypedDict("_ToolSummaryOptional", {
+    "output_schema": Dict[str, Any],
+}, total=False)
+
+
+class ToolSummary(_ToolSummaryRequired, _ToolSummaryOptional):
+    """Fields of `ToolSummary`."""
+
+
+_EnvelopeSignaturesItemRequired = TypedDict("_EnvelopeSignaturesItemRequired", {
+    "keyid": str,
+    "sig": str,
+})
+_EnvelopeSignaturesItemOptional = TypedDict("_EnvelopeSignaturesItemOptional", {
+}, total=False)
+
+
+class EnvelopeSignaturesItem(_EnvelopeSignaturesItemRequired, _EnvelopeSignaturesItemOptional):
+    """Fields of `EnvelopeSignaturesItem`."""
+
+
+_EnvelopeRequired = TypedDict("_EnvelopeRequired", {
+    "payloadType": str,
+    "payload": str,
+    "signatures": List[EnvelopeSignaturesItem],
+})
+_EnvelopeOptional = TypedDict("_EnvelopeOptional", {
+}, total=False)
+
+
+class Envelope(_EnvelopeRequired, _EnvelopeOptional):
+    """Fields of `Envelope`."""
+
+
+_BundleCallToolRequired = TypedDict("_BundleCallToolRequired", {
+    "name": str,
+    "version": int,
+    "digest": str,
+})
+_BundleCallToolOptional = TypedDict("_BundleCallToolOptional", {
+}, total=False)
+
+
+class BundleCallTool(_BundleCallToolRequired, _BundleCallToolOptional):
+    """Fields of `BundleCallTool`."""
+
+
+_BundleCallRequired = TypedDict("_BundleCallRequired", {
+    "tenant": str,
+    "run": str,
+    "call": str,
+    "tool": BundleCallTool,
+    "arguments": Any,
+    "plan": Optional["Plan"],
+})
+_BundleCallOptional = TypedDict("_BundleCallOptional", {
+}, total=False)
+
+
+class BundleCall(_BundleCallRequired, _BundleCallOptional):
+    """Fields of `BundleCall`."""
+
+
+_BundleRequired = TypedDict("_BundleRequired", {
+    "format": Literal["countersign-bundle/v1"],
+    "envelope": "Envelope",
+    "grant": Optional["Envelope"],
+    "call": BundleCall,
+})
+_BundleOptional = TypedDict("_BundleOptional", {
+}, total=False)
+
+
+class Bundle(_BundleRequired, _BundleOptional):
+    """Fields of `Bundle`."""
+
+
+_KeysKeysItemRequired = TypedDict("_KeysKeysItemRequired", {
+    "kid": str,
+    "kty": Literal["OKP"],
+    "crv": Literal["Ed25519"],
+    "x": str,
+    "role": Literal["edge", "worker"],
+    "status": Literal["active", "revoked"],
+})
+_KeysKeysItemOptional = TypedDict("_KeysKeysItemOptional", {
+    "worker": str,
+}, total=False)
+
+
+class KeysKeysItem(_KeysKeysItemRequired, _KeysKeysItemOptional):
+    """Fields of `KeysKeysItem`."""
+
+
+_KeysRequired = TypedDict("_KeysRequired", {
+    "format": Literal["countersign-keys/v1"],
+    "tenant": str,
+    "keys": List[KeysKeysItem],
+})
+_KeysOptional = TypedDict("_KeysOptional", {
+}, total=False)
+
+
+class Keys(_KeysRequired, _KeysOptional):
+    """Fields of `Keys`."""
+
+
+_StatementSubjectItem0DigestRequired = TypedDict("_StatementSubjectItem0DigestRequired", {
+    "sha256": str,
+})
+_StatementSubjectItem0DigestOptional = TypedDict("_StatementSubjectItem0DigestOptional", {
+}, total=False)
+
+
+class StatementSubjectItem0Digest(_StatementSubjectItem0DigestRequired, _StatementSubjectItem0DigestOptional):
+    """Fields of `StatementSubjectItem0Digest`."""
+
+
+_StatementSubjectItem0Required = TypedDict("_StatementSubjectItem0Required", {
+    "name": str,
+    "digest": StatementSubjectItem0Digest,
+})
+_StatementSubjectItem0Optional = TypedDict("_StatementSubjectItem0Optional", {
+}, total=False)
+
+
+class StatementSubjectItem0(_StatementSubjectItem0Required, _StatementSubjectItem0Optional):
+    """Fields of `StatementSubjectItem0`."""
+
+
+_StatementPredicateFactsToolRequired = TypedDict("_StatementPredicateFactsToolRequired", {
+    "name": str,
+    "version": int,
+    "digest": str,
+})
+_StatementPredicateFactsToolOptional = TypedDict("_StatementPredicateFactsToolOptional", {
+}, total=False)
+
+
+class StatementPredicateFactsTool(_StatementPredicateFactsToolRequired, _StatementPredicateFactsToolOptional):
+    """Fields of `StatementPredicateFactsTool`."""
+
+
+_StatementPredicateFactsLimits1Required = TypedDict("_StatementPredicateFactsLimits1Required", {
+    "timeout_ms": int,
+    "cpu_ms": int,
+    "memory_bytes": int,
+    "pids": int,
+    "open_files": int,
+    "file_bytes": int,
+    "workspace_bytes": int,
+    "output_bytes": int,
+})
+_StatementPredicateFactsLimits1Optional = TypedDict("_StatementPredicateFactsLimits1Optional", {
+    "workspace_inodes": int,
+    "net_bytes": int,
+    "net_connections": int,
+}, total=False)
+
+
+class StatementPredicateFactsLimits1(_StatementPredicateFactsLimits1Required, _StatementPredicateFactsLimits1Optional):
+    """Fields of `StatementPredicateFactsLimits1`."""
+
+
+_StatementPredicateFactsLimits2Required = TypedDict("_StatementPredicateFactsLimits2Required", {
+    "timeout_ms": int,
+    "fuel": int,
+    "memory_bytes": int,
+    "output_bytes": int,
+})
+_StatementPredicateFactsLimits2Optional = TypedDict("_StatementPredicateFactsLimits2Optional", {
+    "net_bytes": int,
+    "net_connections": int,
+}, total=False)
+
+
+class StatementPredicateFactsLimits2(_StatementPredicateFactsLimits2Required, _StatementPredicateFactsLimits2Optional):
+    """Fields of `StatementPredicateFactsLimits2`."""
+
+
+_StatementPredicateFactsEgressRequired = TypedDict("_StatementPredicateFactsEgressRequired", {
+    "mode": Literal["none", "preflight", "strict"],
+    "hosts": List[str],
+})
+_StatementPredicateFactsEgressOptional = TypedDict("_StatementPredicateFactsEgressOptional", {
+}, total=False)
+
+
+class StatementPredicateFactsEgress(_StatementPredicateFactsEgressRequired, _StatementPredicateFactsEgressOptional):
+    """Fields of `StatementPredicateFactsEgress`."""
+
+
+_StatementPredicateFactsDecisionRequired = TypedDict("_StatementPredicateFactsDecisionRequired", {
+    "effect": Literal["allow", "ask", "deny"],
+    "policies": List[str],
+    "policy_set": str,
+    "snapshot": str,
+})
+_StatementPredicateFactsDecisionOptional = TypedDict("_StatementPredicateFactsDecisionOptional", {
+}, total=False)
+
+
+class StatementPredicateFactsDecision(_StatementPredicateFactsDecisionRequired, _StatementPredicateFactsDecisionOptional):
+    """Fields of `StatementPredicateFactsDecision`."""
+
+
+_StatementPredicateFactsApprovalAnswersItemRequired = TypedDict("_StatementPredicateFactsApprovalAnswersItemRequired", {
+    "by": str,
+    "decision": Literal["approve", "deny"],
+    "channel": str,
+    "at_ms": int,
+})
+_StatementPredicateFactsApprovalAnswersItemOptional = TypedDict("_StatementPredicateFactsApprovalAnswersItemOptional", {
+    "standing": str,
+}, total=False)
+
+
+class StatementPredicateFactsApprovalAnswersItem(_StatementPredicateFactsApprovalAnswersItemRequired, _StatementPredicateFactsApprovalAnswersItemOptional):
+    """Fields of `StatementPredicateFactsApprovalAnswersItem`."""
+
+
+_StatementPredicateFactsApprovalRequired = TypedDict("_StatementPredicateFactsApprovalRequired", {
+    "id": str,
+    "scope": Literal["once", "session", "timeboxed"],
+    "answers": List[StatementPredicateFactsApprovalAnswersItem],
+})
+_StatementPredicateFactsApprovalOptional = TypedDict("_StatementPredicateFactsApprovalOptional", {
+}, total=False)
+
+
+class StatementPredicateFactsApproval(_StatementPredicateFactsApprovalRequired, _StatementPredicateFactsApprovalOptional):
+    """Fields of `StatementPredicateFactsApproval`."""
+
+
+_StatementPredicateFactsOriginRequired = TypedDict("_StatementPredicateFactsOriginRequired", {
+})
+_StatementPredicateFactsOriginOptional = TypedDict("_StatementPredicateFactsOriginOptional", {
+    "reason": str,
+}, total=False)
+
+
+class StatementPredicateFactsOrigin(_StatementPredicateFactsOriginRequired, _StatementPredicateFactsOriginOptional):
+    """Fields of `StatementPredicateFactsOrigin`."""
+
+
+_StatementPredicateFactsRequired = TypedDict("_StatementPredicateFactsRequired", {
+    "tenant": str,
+    "run": str,
+    "call": str,
+    "agent": str,
+    "session": str,
+    "tool": StatementPredicateFactsTool,
+    "digest": str,
+    "args_sha256": str,
+    "plan_sha256": Optional[str],
+    "limits": Optional[Union[StatementPredicateFactsLimits1, StatementPredicateFactsLimits2]],
+    "egress": Optional[StatementPredicateFactsEgress],
+    "decision": StatementPredicateFactsDecision,
+    "approval": Optional[StatementPredicateFactsApproval],
+})
+_StatementPredicateFactsOptional = TypedDict("_StatementPredicateFactsOptional", {
+    "origin": StatementPredicateFactsOrigin,
+}, total=False)
+
+
+class StatementPredicateFacts(_StatementPredicateFactsRequired, _StatementPredicateFactsOptional):
+    """Fields of `StatementPredicateFacts`."""
+
+
+_StatementPredicateGrantRequired = TypedDict("_StatementPredicateGrantRequired", {
+    "sha256": str,
+    "worker": Union[str, Literal["edge"]],
+    "fence": int,
+    "deadline_ms": int,
+})
+_StatementPredicateGrantOptional = TypedDict("_StatementPredicateGrantOptional", {
+}, total=False)
+
+
+class StatementPredicateGrant(_StatementPredicateGrantRequired, _StatementPredicateGrantOptional):
+    """Fields of `StatementPredicateGrant`."""
+
+
+_StatementPredicateExecutionOutcome1Required = TypedDict("_StatementPredicateExecutionOutcome1Required", {
+    "kind": Literal["exit"],
+    "code": int,
+})
+_StatementPredicateExecutionOutcome1Optional = TypedDict("_StatementPredicateExecutionOutcome1Optional", {
+}, total=False)
+
+
+class StatementPredicateExecutionOutcome1(_StatementPredicateExecutionOutcome1Required, _StatementPredicateExecutionOutcome1Optional):
+    """Fields of `StatementPredicateExecutionOutcome1`."""
+
+
+_StatementPredicateExecutionOutcome2Required = TypedDict("_StatementPredicateExecutionOutcome2Required", {
+    "kind": Literal["signal"],
+    "signal": str,
+})
+_StatementPredicateExecutionOutcome2Optional = TypedDict("_StatementPredicateExecutionOutcome2Optional", {
+}, total=False)
+
+
+class StatementPredicateExecutionOutcome2(_StatementPredicateExecutionOutcome2Required, _StatementPredicateExecutionOutcome2Optional):
+    """Fields of `StatementPredicateExecutionOutcome2`."""
+
+
+_StatementPredicateExecutionOutcome3Required = TypedDict("_StatementPredicateExecutionOutcome3Required", {
+    "kind": Literal["timeout"],
+})
+_StatementPredicateExecutionOutcome3Optional = TypedDict("_StatementPredicateExecutionOutcome3Optional", {
+}, total=False)
+
+
+class StatementPredicateExecutionOutcome3(_StatementPredicateExecutionOutcome3Required, _StatementPredicateExecutionOutcome3Optional):
+    """Fields of `StatementPredicateExecutionOutcome3`."""
+
+
+_StatementPredicateExecutionOutcome4Required = TypedDict("_StatementPredicateExecutionOutcome4Required", {
+    "kind": Literal["output_cap"],
+})
+_StatementPredicateExecutionOutcome4Optional = TypedDict("_StatementPredicateExecutionOutcome4Optional", {
+}, total=False)
+
+
+class StatementPredicateExecutionOutcome4(_StatementPredicateExecutionOutcome4Required, _StatementPredicateExecutionOutcome4Optional):
+    """Fields of `StatementPredicateExecutionOutcome4`."""
+
+
+_StatementPredicateExecutionOutcome5Required = TypedDict("_StatementPredicateExecutionOutcome5Required", {
+    "kind": Literal["memory_cap"],
+})
+_StatementPredicateExecutionOutcome5Optional = TypedDict("_StatementPredicateExecutionOutcome5Optional", {
+}, total=False)
+
+
+class StatementPredicateExecutionOutcome5(_StatementPredicateExecutionOutcome5Required, _StatementPredicateExecutionOutcome5Optional):
+    """Fields of `StatementPredicateExecutionOutcome5`."""
+
+
+_StatementPredicateExecutionOutcome6Required = TypedDict("_StatementPredicateExecutionOutcome6Required", {
+    "kind": Literal["cpu_cap"],
+})
+_StatementPredicateExecutionOutcome6Optional = TypedDict("_StatementPredicateExecutionOutcome6Optional", {
+}, total=False)
+
+
+class StatementPredicateExecutionOutcome6(_StatementPredicateExecutionOutcome6Required, _StatementPredicateExecutionOutcome6Optional):
+    """Fields of `StatementPredicateExecutionOutcome6`."""
+
+
+_StatementPredicateExecutionOutcome7Required = TypedDict("_StatementPredicateExecutionOutcome7Required", {
+    "kind": Literal["workspace_cap"],
+})
+_StatementPredicateExecutionOutcome7Optional = TypedDict("_StatementPredicateExecutionOutcome7Optional", {
+}, total=False)
+
+
+class StatementPredicateExecutionOutcome7(_StatementPredicateExecutionOutcome7Required, _StatementPredicateExecutionOutcome7Optional):
+    """Fields of `StatementPredicateExecutionOutcome7`."""
+
+
+_StatementPredicateExecutionOutcome8Required = TypedDict("_StatementPredicateExecutionOutcome8Required", {
+    "kind": Literal["invalid_output"],
+    "detail": str,
+})
+_StatementPredicateExecutionOutcome8Optional = TypedDict("_StatementPredicateExecutionOutcome8Optional", {
+}, total=False)
+
+
+class StatementPredicateExecutionOutcome8(_StatementPredicateExecutionOutcome8Required, _StatementPredicateExecutionOutcome8Optional):
+    """Fields of `StatementPredicateExecutionOutcome8`."""
+
+
+_StatementPredicateExecutionOutcome9Required = TypedDict("_StatementPredicateExecutionOutcome9Required", {
+    "kind": Literal["cancelled"],
+})
+_StatementPredicateExecutionOutcome9Optional = TypedDict("_StatementPredicateExecutionOutcome9Optional", {
+}, total=False)
+
+
+class StatementPredicateExecutionOutcome9(_StatementPredicateExecutionOutcome9Required, _StatementPredicateExecutionOutcome9Optional):
+    """Fields of `StatementPredicateExecutionOutcome9`."""
+
+
+_StatementPredicateExecutionOutcome10Required = TypedDict("_StatementPredicateExecutionOutcome10Required", {
+    "kind": Literal["returned"],
+})
+_StatementPredicateExecutionOutcome10Optional = TypedDict("_StatementPredicateExecutionOutcome10Optional", {
+}, total=False)
+
+
+class StatementPredicateExecutionOutcome10(_StatementPredicateExecutionOutcome10Required, _StatementPredicateExecutionOutcome10Optional):
+    """Fields of `StatementPredicateExecutionOutcome10`."""
+
+
+_StatementPredicateExecutionOutcome11Required = TypedDict("_StatementPredicateExecutionOutcome11Required", {
+    "kind": Literal["skill_error"],
+    "detail": str,
+})
+_StatementPredicateExecutionOutcome11Optional = TypedDict("_StatementPredicateExecutionOutcome11Optional", {
+}, total=False)
+
+
+class StatementPredicateExecutionOutcome11(_StatementPredicateExecutionOutcome11Required, _StatementPredicateExecutionOutcome11Optional):
+    """Fields of `StatementPredicateExecutionOutcome11`."""
+
+
+_StatementPredicateExecutionOutcome12Required = TypedDict("_StatementPredicateExecutionOutcome12Required", {
+    "kind": Literal["trap"],
+    "detail": str,
+})
+_StatementPredicateExecutionOutcome12Optional = TypedDict("_StatementPredicateExecutionOutcome12Optional", {
+}, total=False)
+
+
+class StatementPredicateExecutionOutcome12(_StatementPredicateExecutionOutcome12Required, _StatementPredicateExecutionOutcome12Optional):
+    """Fields of `StatementPredicateExecutionOutcome12`."""
+
+
+_StatementPredicateExecutionOutcome13Required = TypedDict("_StatementPredicateExecutionOutcome13Required", {
+    "kind": Literal["fuel_exhausted"],
+})
+_StatementPredicateExecutionOutcome13Optional = TypedDict("_StatementPredicateExecutionOutcome13Optional", {
+}, total=False)
+
+
+class StatementPredicateExecutionOutcome13(_StatementPredicateExecutionOutcome13Required, _StatementPredicateExecutionOutcome13Optional):
+    """Fields of `StatementPredicateExecutionOutcome13`."""
+
+
+_StatementPredicateExecutionOutcome14Required = TypedDict("_StatementPredicateExecutionOutcome14Required", {
+    "kind": Literal["capability_denied"],
+    "detail": str,
+})
+_StatementPredicateExecutionOutcome14Optional = TypedDict("_StatementPredicateExecutionOutcome14Optional", {
+}, total=False)
+
+
+class StatementPredicateExecutionOutcome14(_StatementPredicateExecutionOutcome14Required, _StatementPredicateExecutionOutcome14Optional):
+    """Fields of `StatementPredicateExecutionOutcome14`."""
+
+
+_StatementPredicateExecutionOutcome15Required = TypedDict("_StatementPredicateExecutionOutcome15Required", {
+    "kind": Literal["refused"],
+    "code": Literal["disabled", "unsupported_platform", "invalid_input", "workspace_scope_denied", "egress_denied", "sandbox_unavailable", "grant_invalid", "workspace_lost", "quota_exceeded", "skill_disabled"],
+    "detail": str,
+})
+_StatementPredicateExecutionOutcome15Optional = TypedDict("_StatementPredicateExecutionOutcome15Optional", {
+}, total=False)
+
+
+class StatementPredicateExecutionOutcome15(_StatementPredicateExecutionOutcome15Required, _StatementPredicateExecutionOutcome15Optional):
+    """Fields of `StatementPredicateExecutionOutcome15`."""
+
+
+_StatementPredicateExecutionOutcome16Required = TypedDict("_StatementPredicateExecutionOutcome16Required", {
+    "kind": Literal["infra"],
+    "detail": str,
+})
+_StatementPredicateExecutionOutcome16Optional = TypedDict("_StatementPredicateExecutionOutcome16Optional", {
+}, total=False)
+
+
+class StatementPredicateExecutionOutcome16(_StatementPredicateExecutionOutcome16Required, _StatementPredicateExecutionOutcome16Optional):
+    """Fields of `StatementPredicateExecutionOutcome16`."""
+
+
+_StatementPredicateExecutionStdoutRequired = TypedDict("_StatementPredicateExecutionStdoutRequired", {
+    "bytes": int,
+    "sha256": str,
+    "kept": int,
+    "truncated": bool,
+})
+_StatementPredicateExecutionStdoutOptional = TypedDict("_StatementPredicateExecutionStdoutOptional", {
+}, total=False)
+
+
+class StatementPredicateExecutionStdout(_StatementPredicateExecutionStdoutRequired, _StatementPredicateExecutionStdoutOptional):
+    """Fields of `StatementPredicateExecutionStdout`."""
+
+
+_StatementPredicateExecutionStderrRequired = TypedDict("_StatementPredicateExecutionStderrRequired", {
+    "bytes": int,
+    "sha256": str,
+    "kept": int,
+    "truncated": bool,
+})
+_StatementPredicateExecutionStderrOptional = TypedDict("_StatementPredicateExecutionStderrOptional", {
+}, total=False)
+
+
+class StatementPredicateExecutionStderr(_StatementPredicateExecutionStderrRequired, _StatementPredicateExecutionStderrOptional):
+    """Fields of `StatementPredicateExecutionStderr`."""
+
+
+_StatementPredicateExecutionConnectionsItemRequired = TypedDict("_StatementPredicateExecutionConnectionsItemRequired", {
+    "host": str,
+    "port": int,
+    "address": str,
+    "bytes_out": int,
+    "bytes_in": int,
+    "verdict": Literal["allowed", "host_not_listed", "address_refused", "unresolvable", "malformed", "unknown_client", "sni_mismatch", "cap", "failed"],
+})
+_StatementPredicateExecutionConnectionsItemOptional = TypedDict("_StatementPredicateExecutionConnectionsItemOptional", {
+    "folded": int,
+    "credentials": List[str],
+}, total=False)
+
+
+class StatementPredicateExecutionConnectionsItem(_StatementPredicateExecutionConnectionsItemRequired, _StatementPredicateExecutionConnectionsItemOptional):
+    """Fields of `StatementPredicateExecutionConnectionsItem`."""
+
+
+_StatementPredicateExecutionLimits1Required = TypedDict("_StatementPredicateExecutionLimits1Required", {
+    "timeout_ms": int,
+    "cpu_ms": int,
+    "memory_bytes": int,
+    "pids": int,
+    "open_files": int,
+    "file_bytes": int,
+    "workspace_bytes": int,
+    "output_bytes": int,
+})
+_StatementPredicateExecutionLimits1Optional = TypedDict("_StatementPredicateExecutionLimits1Optional", {
+    "workspace_inodes": int,
+    "net_bytes": int,
+    "net_connections": int,
+}, total=False)
+
+
+class StatementPredicateExecutionLimits1(_StatementPredicateExecutionLimits1Required, _StatementPredicateExecutionLimits1Optional):
+    """Fields of `StatementPredicateExecutionLimits1`."""
+
+
+_StatementPredicateExecutionLimits2Required = TypedDict("_StatementPredicateExecutionLimits2Required", {
+    "timeout_ms": int,
+    "fuel": int,
+    "memory_bytes": int,
+    "output_bytes": int,
+})
+_StatementPredicateExecutionLimits2Optional = TypedDict("_StatementPredicateExecutionLimits2Optional", {
+    "net_bytes": int,
+    "net_connections": int,
+}, total=False)
+
+
+class StatementPredicateExecutionLimits2(_StatementPredicateExecutionLimits2Required, _StatementPredicateExecutionLimits2Optional):
+    """Fields of `StatementPredicateExecutionLimits2`."""
+
+
+_StatementPredicateExecutionSkillModulesItemRequired = TypedDict("_StatementPredicateExecutionSkillModulesItemRequired", {
+    "name": str,
+    "sha256": str,
+})
+_StatementPredicateExecutionSkillModulesItemOptional = TypedDict("_StatementPredicateExecutionSkillModulesItemOptional", {
+}, total=False)
+
+
+class StatementPredicateExecutionSkillModulesItem(_StatementPredicateExecutionSkillModulesItemRequired, _StatementPredicateExecutionSkillModulesItemOptional):
+    """Fields of `StatementPredicateExecutionSkillModulesItem`."""
+
+
+_StatementPredicateExecutionSkillRequired = TypedDict("_StatementPredicateExecutionSkillRequired", {
+    "digest": str,
+    "component_sha256": str,
+    "modules": List[StatementPredicateExecutionSkillModulesItem],
+    "fuel_used": int,
+    "memory_bytes": int,
+    "host_calls": Dict[str, int],
+})
+_StatementPredicateExecutionSkillOptional = TypedDict("_StatementPredicateExecutionSkillOptional", {
+}, total=False)
+
+
+class StatementPredicateExecutionSkill(_StatementPredicateExecutionSkillRequired, _StatementPredicateExecutionSkillOptional):
+    """Fields of `StatementPredicateExecutionSkill`."""
+
+
+_StatementPredicateExecutionRequired = TypedDict("_StatementPredicateExecutionRequired", {
+    "outcome": Optional[Union[StatementPredicateExecutionOutcome1, StatementPredicateExecutionOutcome2, StatementPredicateExecutionOutcome3, StatementPredicateExecutionOutcome4, StatementPredicateExecutionOutcome5, StatementPredicateExecutionOutcome6, StatementPredicateExecutionOutcome7, StatementPredicateExecutionOutcome8, StatementPredicateExecutionOutcome9, StatementPredicateExecutionOutcome10, StatementPredicateExecutionOutcome11, StatementPredicateExecutionOutcome12, StatementPredicateExecutionOutcome13, StatementPredicateExecutionOutcome14, StatementPredicateExecutionOutcome15, StatementPredicateExecutionOutcome16]],
+    "stdout": Optional[StatementPredicateExecutionStdout],
+    "stderr": Optional[StatementPredicateExecutionStderr],
+    "connections": List[StatementPredicateExecutionConnectionsItem],
+    "executor": str,
+    "sandbox_enforcement": str,
+    "profile_sha256": Optional[str],
+    "argv_sha256": Optional[str],
+    "started_at_ms": Optional[int],
+    "ended_at_ms": int,
+})
+_StatementPredicateExecutionOptional = TypedDict("_StatementPredicateExecutionOptional", {
+    "cgroup": bool,
+    "limits": Union[StatementPredicateExecutionLimits1, StatementPredicateExecutionLimits2],
+    "skill": StatementPredicateExecutionSkill,
+    "files": "OutputFiles",
+}, total=False)
+
+
+class StatementPredicateExecution(_StatementPredicateExecutionRequired, _StatementPredicateExecutionOptional):
+    """Fields of `StatementPredicateExecution`."""
+
+
+_StatementPredicateRequired = TypedDict("_StatementPredicateRequired", {
+    "attestation_id": str,
+    "state": "CallState",
+    "error": Optional[str],
+    "timed_out": bool,
+    "facts": StatementPredicateFacts,
+    "grant": Optional[StatementPredicateGrant],
+    "execution": StatementPredicateExecution,
+    "execution_sha256": str,
+})
+_StatementPredicateOptional = TypedDict("_StatementPredicateOptional", {
+}, total=False)
+
+
+class StatementPredicate(_StatementPredicateRequired, _StatementPredicateOptional):
+    """Fields of `StatementPredicate`."""
+
+
+_StatementRequired = TypedDict("_StatementRequired", {
+    "_type": Literal["https://in-toto.io/Statement/v1"],
+    "subject": Tuple[StatementSubjectItem0],
+    "predicateType": Literal["https://countersign.dev/attestation/v1"],
+    "predicate": StatementPredicate,
+})
+_StatementOptional = TypedDict("_StatementOptional", {
+}, total=False)
+
+
+class Statement(_StatementRequired, _StatementOptional):
+    """Fields of `Statement`."""
+
+
+_JournalEntryShadowRequired = TypedDict("_JournalEntryShadowRequired", {
+    "version": int,
+    "since_ms": int,
+    "from": Literal["allow", "ask", "deny"],
+    "to": Literal["allow", "ask", "deny"],
+    "code": str,
+    "policies": List[str],
+    "salt": str,
+})
+_JournalEntryShadowOptional = TypedDict("_JournalEntryShadowOptional", {
+}, total=False)
+
+
+class JournalEntryShadow(_JournalEntryShadowRequired, _JournalEntryShadowOptional):
+    """Fields of `JournalEntryShadow`."""
+
+
+_JournalEntryRequired = TypedDict("_JournalEntryRequired", {
+    "seq": int,
+    "at_ms": int,
+    "kind": str,
+    "call": Optional[str],
+    "body": Dict[str, Any],
+    "prev": str,
+    "hash": str,
+})
+_JournalEntryOptional = TypedDict("_JournalEntryOptional", {
+    "shadow": JournalEntryShadow,
+}, total=False)
+
+
+class JournalEntry(_JournalEntryRequired, _JournalEntryOptional):
+    """Fields of `JournalEntry`."""
+
+
+_PolicySnapshotToolRequired = TypedDict("_PolicySnapshotToolRequired", {
+    "name": str,
+    "version": int,
+    "digest": str,
+})
+_PolicySnapshotToolOptional = TypedDict("_PolicySnapshotToolOptional", {
+}, total=False)
+
+
+class PolicySnapshotTool(_PolicySnapshotToolRequired, _PolicySnapshotToolOptional):
+    """Fields of `PolicySnapshotTool`."""
+
+
+_PolicySnapshotProcessRunnerLimitsRequired = TypedDict("_PolicySnapshotProcessRunnerLimitsRequired", {
+    "timeout_ms": int,
+    "cpu_ms": int,
+    "memory_bytes": int,
+    "pids": int,
+    "open_files": int,
+    "file_bytes": int,
+    "workspace_bytes": int,
+    "output_bytes": int,
+})
+_PolicySnapshotProcessRunnerLimitsOptional = TypedDict("_PolicySnapshotProcessRunnerLimitsOptional", {
+    "workspace_inodes": int,
+    "net_bytes": int,
+    "net_connections": int,
+}, total=False)
+
+
+class PolicySnapshotProcessRunnerLimits(_PolicySnapshotProcessRunnerLimitsRequired, _PolicySnapshotProcessRunnerLimitsOptional):
+    """Fields of `PolicySnapshotProcessRunnerLimits`."""
+
+
+_PolicySnapshotProcessRunnerRequired = TypedDict("_PolicySnapshotProcessRunnerRequired", {
+    "tiers": List[Literal["B", "C"]],
+    "workspace": Literal["call", "run"],
+    "allowed_executables": Optional[List[str]],
+    "egress_mode": Literal["none", "preflight", "strict"],
+    "allowed_hosts": List[str],
+    "secrets": List[str],
+    "limits": PolicySnapshotProcessRunnerLimits,
+})
+_PolicySnapshotProcessRunnerOptional = TypedDict("_PolicySnapshotProcessRunnerOptional", {
+}, total=False)
+
+
+class PolicySnapshotProcessRunner(_PolicySnapshotProcessRunnerRequired, _PolicySnapshotProcessRunnerOptional):
+    """Fields of `PolicySnapshotProcessRunner`."""
+
+
+_PolicySnapshotWasmRuntimeRequired = TypedDict("_PolicySnapshotWasmRuntimeRequired", {
+    "fuel": int,
+    "memory_bytes": int,
+    "table_elements": int,
+    "instances": int,
+    "allowed_hosts": List[str],
+    "allowed_secrets": List[str],
+    "allowed_prefixes": List[str],
+})
+_PolicySnapshotWasmRuntimeOptional = TypedDict("_PolicySnapshotWasmRuntimeOptional", {
+}, total=False)
+
+
+class PolicySnapshotWasmRuntime(_PolicySnapshotWasmRuntimeRequired, _PolicySnapshotWasmRuntimeOptional):
+    """Fields of `PolicySnapshotWasmRuntime`."""
+
+
+_PolicySnapshotRequired = TypedDict("_PolicySnapshotRequired", {
+    "format": Literal["countersign-snapshot/v1"],
+    "policy_set": str,
+    "allowed_tools": List[str],
+    "groups": List[str],
+    "channels": Optional[List[str]],
+    "budget": "Budget",
+    "tool": PolicySnapshotTool,
+    "process_runner": Optional[PolicySnapshotProcessRunner],
+    "wasm_runtime": Optional[PolicySnapshotWasmRuntime],
+})
+_PolicySnapshotOptional = TypedDict("_PolicySnapshotOptional", {
+}, total=False)
+
+
+class PolicySnapshot(_PolicySnapshotRequired, _PolicySnapshotOptional):
+    """Fields of `PolicySnapshot`."""
+
+
+_LiveStateRequired = TypedDict("_LiveStateRequired", {
+    "state": "CallState",
+    "attempt": int,
+    "cancel_requested": bool,
+})
+_LiveStateOptional = TypedDict("_LiveStateOptional", {
+}, total=False)
+
+
+class LiveState(_LiveStateRequired, _LiveStateOptional):
+    """Fields of `LiveState`."""
+
+
+_LiveOutputRequired = TypedDict("_LiveOutputRequired", {
+    "offset": int,
+    "encoding": Literal["utf-8", "base64"],
+    "data": str,
+})
+_LiveOutputOptional = TypedDict("_LiveOutputOptional", {
+}, total=False)
+
+
+class LiveOutput(_LiveOutputRequired, _LiveOutputOptional):
+    """Fields of `LiveOutput`."""
+
+
+_LiveEndErrorRequired = TypedDict("_LiveEndErrorRequired", {
+    "code": str,
+    "detail": str,
+})
+_LiveEndErrorOptional = TypedDict("_LiveEndErrorOptional", {
+}, total=False)
+
+
+class LiveEndError(_LiveEndErrorRequired, _LiveEndErrorOptional):
+    """Fields of `LiveEndError`."""
+
+
+_LiveEndRequired = TypedDict("_LiveEndRequired", {
+    "ok": bool,
+    "exit_code": Optional[int],
+    "truncated": bool,
+    "state": "CallState",
+})
+_LiveEndOptional = TypedDict("_LiveEndOptional", {
+    "files": "OutputFiles",
+    "error": LiveEndError,
+}, total=False)
+
+
+class LiveEnd(_LiveEndRequired, _LiveEndOptional):
+    """Fields of `LiveEnd`."""
+

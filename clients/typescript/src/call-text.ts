@@ -1,0 +1,59 @@
+// The text that a model reads of a call: the tool's output, or why there is none and what would help.
+
+import type { Call } from './api.ts'
+import { ProblemError } from './errors.ts'
+
+/** Whether nobody allowed the call, so that a framework that asks for approvals gets a no. */
+export const wasRefused = ({ state }: Call): boolean =>
+  state === 'rejected' || state === 'expired' || state === 'denied'
+
+/** The text that the model reads of an ended call: the tool's output, or why there is none. */
+export function textFor(call: Call): string {
+  const { state, result, edited } = call
+  if (state === 'succeeded') {
+    const output = result === undefined ? '' : outputOf(result)
+    const note = 'An approver changed the arguments before the call ran. It ran with'
+    return edited === undefined ? output : `${note} ${JSON.stringify(edited.arguments)}.\n${output}`
+  }
+  return `${sentenceFor(call)}${result === undefined || result.stderr === '' ? '' : `\n${result.stderr}`}`
+}
+
+const outputOf = ({ output, encoding, truncated }: NonNullable<Call['result']>): string =>
+  `${encoding === 'base64' ? '(base64) ' : ''}${output}${truncated ? '\n(the output was cut)' : ''}`
+
+function sentenceFor({ state, decision, result }: Call): string {
+  const detail = result?.error === undefined ? '' : `: ${result.error.code}, ${result.error.detail}`
+  switch (state) {
+    case 'denied':
+      return [`Denied by policy: ${decision.reason}`, ...changesOf(decision)].join('\n')
+    case 'rejected':
+      return `A human approver said no${detail}. Do not try this again unless the user asks for it.`
+    case 'expired':
+      return 'Nobody approved this call in time. It did not run.'
+    case 'lapsed':
+      return 'No worker took this call in time. It did not run; it can be tried again.'
+    case 'cancelled':
+      return `The call was cancelled${detail}.`
+    case 'indeterminate':
+      return 'The outcome is unknown: the call may have had its effect. Check before trying again.'
+    case 'timed_out':
+      return `The call ran out of time${detail}.`
+    default:
+      return `The call ended as ${state}${detail}.`
+  }
+}
+
+/** The first alternative of the explanation: it would change a denial, as far as an agent may know. */
+function changesOf({ explanation }: Call['decision']): string[] {
+  const [first] = explanation?.changes ?? []
+  return first === undefined || first.length === 0
+    ? ['The same call will be denied again.']
+    : [`It would be allowed if: ${first.map(({ words }) => words).join('; ')}.`]
+}
+
+/** A refused proposal, as the model reads it; other errors are the program's and are thrown on. */
+export function refusalText(error: unknown): string {
+  if (!(error instanceof ProblemError)) throw error
+  const fields = error.errors.map(({ at, message }) => `\n- ${at}: ${message}`).join('')
+  return `Refused: ${error.detail}${fields}${error.todo === '' ? '' : `\n${error.todo}`}`
+}

@@ -1,0 +1,65 @@
+// Lines of the client packages: what an agent trusts of an answer, and where its key may travel.
+
+import type { Held } from './mutant.ts'
+
+export const CLIENTS: readonly Held[] = [
+  {
+    area: 'clients',
+    file: 'clients/typescript/src/transport.ts',
+    tests: ['test/clients/typescript.test.ts'],
+    lines: [
+      [
+        "redirect: 'manual',",
+        "redirect: 'follow',",
+        'An edge, or what stands before it, sends the proposals of an agent to another address.',
+      ],
+    ],
+  },
+  {
+    area: 'clients',
+    file: 'clients/typescript/src/files.ts',
+    tests: ['test/clients/typescript.test.ts'],
+    lines: [
+      [
+        'if ((await sha256(bytes)) !== digest)',
+        'if (false)',
+        'A file arrives changed, and the agent takes it for the one that the attestation names.',
+      ],
+    ],
+  },
+  {
+    area: 'clients',
+    file: 'clients/typescript/src/portable/node-crypto.ts',
+    tests: ['test/clients/verify.test.ts'],
+    lines: [
+      [
+        "return Buffer.from(right.toBytes()).toString('hex') === Buffer.from(r).toString('hex')",
+        'return right.toBytes().length === 32',
+        'In a browser any bytes are a valid signature.',
+      ],
+    ],
+  },
+  {
+    area: 'clients',
+    file: 'clients/typescript/src/verify.ts',
+    tests: ['test/clients/verify.test.ts'],
+    lines: [['ok: ok && about,', 'ok,', 'The true attestation of another call is accepted for this one.']],
+  },
+  {
+    area: 'clients',
+    file: 'clients/python/src/countersign_agent/verify.py',
+    tests: ['test/clients/verify.test.ts'],
+    lines: [
+      [
+        'if key is None or one["keyid"] in seen or not is_signed_by(key, signed, _base64(one["sig"])):',
+        'if key is None:',
+        'In Python any bytes are a valid signature.',
+      ],
+      [
+        'and all(named[name] == grant[name] for name in ("worker", "fence", "deadline_ms"))',
+        'and True',
+        'In Python a statement may name another worker than its grant does.',
+      ],
+    ],
+  },
+]
