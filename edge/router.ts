@@ -29,6 +29,7 @@ import { tenantRoutes } from './api/tenants.ts'
 import type { Verbs } from './api/verb.ts'
 import { workerRoutes } from './api/workers.ts'
 import type { Env } from './bindings.ts'
+import { identityOf } from './bindings.ts'
 import { requirePermission } from './decision/decide.ts'
 import { SUSPENDED } from './directory/directory.ts'
 import type { Identified } from './http/intake.ts'
@@ -44,8 +45,9 @@ import {
   parseParams,
   readBody,
 } from './http/intake.ts'
+import { jsonAnswer } from './http/json-answer.ts'
 import { problem } from './http/problem.ts'
-import { headersOf } from './http/response-headers.ts'
+import { requestId, withRequestId } from './http/request-id.ts'
 import { authorizeInstallation } from './installation/installation.ts'
 import { refusal, unrouted, wrongKey } from './pages/unrouted.tsx'
 import { logError } from './platform/error-log.ts'
@@ -71,24 +73,30 @@ const VERBS: Verbs<RouteName> = {
   ...openRoutes,
 }
 
-export const app = new Hono<{ Bindings: Env }>()
+const app = new Hono<{ Bindings: Env }>()
 
 for (const name of Object.keys(ROUTES) as RouteName[]) {
   // `Object.keys` of the table itself
   const route: Route = ROUTES[name]
   const verb = VERBS[name] as unknown as (incoming: unknown) => Promise<Result<unknown>> // each verb gets what its own route has parsed
   app.on(route.method, route.path.replace(/\{(\w+)\}/g, ':$1'), async (context) => {
+    const { env } = context
     const { raw } = context.req
-    const incoming = await admit(route, raw, context.req.param(), context.env)
-    const done = incoming.ok ? await verb({ env: context.env, request: raw, ...incoming.value }) : incoming
-    if (!done.ok) return route.media === 'text/html' ? refusal(raw, done.error) : problem(done.error)
+    const incoming = await admit(route, raw, context.req.param(), env)
+    const done = incoming.ok ? await verb({ env, request: raw, ...incoming.value }) : incoming
+    if (!done.ok) {
+      const { publicUrl } = identityOf(env)
+      return route.media === 'text/html'
+        ? refusal(raw, publicUrl, done.error)
+        : problem(done.error, { request_id: requestId(raw), publicUrl })
+    }
     if (done.value instanceof Response) return done.value
-    return new Response(JSON.stringify(done.value), {
-      status: route.status,
-      headers: headersOf('application/json'),
-    })
+    return jsonAnswer(route, done.value)
   })
 }
+
+export const serve = async (request: Request, env: Env, context: ExecutionContext): Promise<Response> =>
+  withRequestId(request, await app.fetch(request, env, context))
 
 /**
  * Refuses repeated names: of two values, one reader could take the first and another the last
@@ -190,16 +198,15 @@ const authenticateBeforeBody = (
     ? claimedWorker(request, env)
     : identify(route, request, new Uint8Array(), env, pathParams)
 
-app.notFound((context) => unrouted(context.req.raw))
+app.notFound((context) => unrouted(context.req.raw, identityOf(context.env).publicUrl))
 
 app.onError((error, context) => {
-  const instance = crypto.randomUUID()
-  logError(instance, error)
+  const { raw } = context.req
+  const request_id = requestId(raw)
+  logError(error, { request_id })
   return refusal(
-    context.req.raw,
-    failure('internal', `an internal error of the edge, logged as ${instance}`),
-    {
-      'x-instance': instance,
-    },
+    raw,
+    identityOf(context.env).publicUrl,
+    failure('internal', `an internal error of the edge, logged as ${request_id}`),
   )
 })

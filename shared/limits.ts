@@ -507,6 +507,11 @@ export const LIMITS = {
   trial_text_chars: 256 * KiB,
   /** One page of a list. */
   page: 100,
+  /**
+   * Rows that one page of a list of calls compares with a second filter: a few milliseconds of the
+   * only thread.
+   */
+  list_scan: 10_000,
 } as const
 
 /** Limits of a call if neither tool, agent nor run sets lower ones. */

@@ -120,7 +120,7 @@ export class ChannelOutbox {
     this.#busy.set(question, row)
     try {
       const sent = await this.#send(id).catch((error: unknown): DeliveryResult => {
-        logError(crypto.randomUUID(), error)
+        logError(error)
         return err({ again: true, why: 'an internal error; see the edge’s log' })
       })
       const present = this.#store.delivery(id)

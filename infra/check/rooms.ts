@@ -67,6 +67,7 @@ export const ROOMS: Readonly<Record<Side, Rooms>> = {
       'http',
       'approvals',
       'decision',
+      'log',
       'rehearsal',
       'skills',
       'channels',

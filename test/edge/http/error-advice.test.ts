@@ -419,7 +419,8 @@ const fieldsIn = (errors: unknown) =>
 
 test('a refusal that is temporary says how long to wait, and no other refusal does', () => {
   const waits = Object.keys(FAILURES).flatMap((code) => {
-    const answer = problem(failure(code as keyof typeof FAILURES, 'a test')) // the table's own keys
+    const why = failure(code as keyof typeof FAILURES, 'a test') // the table's own keys
+    const answer = problem(why, { request_id: 'a test', publicUrl: fixtures.url })
     const after = answer.headers.get('retry-after')
     return after === null ? [] : [[code, answer.status, Number(after)]]
   })

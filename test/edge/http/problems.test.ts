@@ -22,6 +22,7 @@ const Problem = z.strictObject({
   detail: z.string().regex(/[^.]$/),
   todo: z.string().regex(/[^.]$/),
   retry: z.boolean(),
+  request_id: z.uuid(),
   errors: z.array(z.strictObject({ at: z.string(), message: z.string() })).optional(),
 })
 
@@ -107,7 +108,8 @@ test.each(REFUSALS)(
     const answer = await send()
     const problem = Problem.parse(await answer.json())
     expect([answer.status, problem.status, problem.code]).toEqual([status, status, code])
-    expect(problem.type).toMatch(new RegExp(`/${code}$`))
+    expect(problem.type).toBe(new URL(`/docs#problem-${code}`, fixtures.url).href)
+    expect(answer.headers.get('request-id')).toBe(problem.request_id)
     expect([answer.headers.get('content-type'), answer.headers.get('cache-control')]).toEqual([
       'application/problem+json',
       'no-store',
