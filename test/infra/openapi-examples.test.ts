@@ -18,7 +18,7 @@ import { Fixtures, unwrap } from '../support/fixtures.ts'
 import { component, Publisher } from '../support/skills/skill.ts'
 import { sharedStack } from '../support/stack/stack.ts'
 import { installation } from '../support/tenants.ts'
-import { PeerWorker } from '../support/worker/peer-worker.ts'
+import { newSigner, PeerWorker } from '../support/worker/peer-worker.ts'
 
 const FILE = join(ROOT, 'edge/http/openapi/examples.json')
 const TENANT = 'examples'
@@ -64,12 +64,19 @@ function tidyText(text: string): string {
     .replace(/cs_([a-z]+)_examples_[0-9A-Z]{26}_[0-9A-Z]{52}/g, 'cs_$1_acme_01KAD…')
     .replace(/\/approve\/\S+/g, '/approve/acme.apr_01KAD….…')
     .replaceAll(TENANT, 'acme')
-    .replace(/[0-9A-HJKMNP-TV-Z]{26}(?=_|$|\W)/g, (id) => nth('id', id, (n) => `01KADX0${String(n).padStart(19, '0')}`))
+    .replace(
+      /\b(run|call|apr|att|std|wrk)_([0-9A-HJKMNP-TV-Z]{26})/g,
+      (_, kind: string, id: string) =>
+        `${kind}_${nth('id', id, (n) => `01KADX0${String(n).padStart(19, '0')}`)}`,
+    )
     .replace(/\b[0-9a-f]{64}\b/g, (digest) => nth('digest', digest, (n) => sha256(`example ${n}`)))
-    .replace(/\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/g, '3f0c2b1e-5d0a-4c37-9d4e-2f6a7b8c9d0e')
+    .replace(
+      /\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/g,
+      '3f0c2b1e-5d0a-4c37-9d4e-2f6a7b8c9d0e',
+    )
   if (/^[A-Za-z0-9+/]{200,}=*$/.test(plain)) return Buffer.from('{"…":"cut"}').toString('base64')
   if (/^[A-Za-z0-9+/]{86}==$/.test(plain)) return Buffer.alloc(64, 7).toString('base64')
-  return plain.length > 200 ? `${plain.slice(0, 160)}…` : plain
+  return plain.length > 100 ? `${plain.slice(0, 80)}…` : plain
 }
 
 /** One item of a list stands for all. Times are counted from eight o’clock. */
@@ -273,14 +280,20 @@ async function policies({ root }: Actors): Promise<void> {
 
 async function secrets({ root }: Actors): Promise<void> {
   const params = { name: 'mail-key' }
-  await record(root, 'putSecret', { params, body: { value: 'a secret of 24 characters', tools: ['send_report'] } })
+  await record(root, 'putSecret', {
+    params,
+    body: { value: 'a secret of 24 characters', tools: ['send_report'] },
+  })
   await record(root, 'listSecrets', {})
   await record(root, 'deleteSecret', { params })
 }
 
 async function skills({ root, ada }: Actors): Promise<void> {
   const publisher = new Publisher('acme-labs')
-  await record(root, 'putPublisher', { params: { name: publisher.name }, body: { keys: [publisher.signer.x] } })
+  await record(root, 'putPublisher', {
+    params: { name: publisher.name },
+    body: { keys: [publisher.signer.x, newSigner().x] },
+  })
   await record(root, 'listPublishers', {})
   const code = await component()
   const id = 'greeter'

@@ -80,8 +80,7 @@ function description(): Schema {
       title: 'Countersign',
       version: '1',
       summary: 'No tool call of an AI agent runs without a countersign',
-      description:
-        `The same for people, with requests to copy, is at \`/docs\`. Unknown fields of requests are refused; answers may get more fields. \`x-failures\` lists the codes of an operation; besides these, any may answer with ${listOf(COMMON_FAILURES)}, with a body ${listOf(BODY_FAILURES)}, and with a key ${listOf(CALLER_FAILURES)}.`,
+      description: `The same for people, with requests to copy, is at \`/docs\`. Unknown fields of requests are refused; answers may get more fields. \`x-failures\` lists the codes of an operation; besides these, any may answer with ${listOf(COMMON_FAILURES)}, with a body ${listOf(BODY_FAILURES)}, and with a key ${listOf(CALLER_FAILURES)}.`,
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
@@ -92,6 +91,7 @@ function description(): Schema {
       headers: HEADERS,
       parameters: document['parameters'],
       responses: { Problem: REFUSED },
+      examples: sharedExamples(described),
       schemas: { Json: { description: 'Any JSON value.' }, Problem: PROBLEM, ...components },
     },
   }
@@ -121,7 +121,11 @@ const PROBLEM = {
     type: { type: 'string', format: 'uri', description: 'The place in `/docs` that describes the code.' },
     title: { type: 'string', description: 'The code in words.' },
     status: { type: 'integer', description: 'The HTTP status.' },
-    code: { type: 'string', description: 'Stable: a code never changes its meaning.', enum: Object.keys(FAILURES) },
+    code: {
+      type: 'string',
+      description: 'Stable: a code never changes its meaning.',
+      enum: Object.keys(FAILURES),
+    },
     detail: { type: 'string', description: 'What is wrong with this request.' },
     todo: { type: 'string', description: 'What to do next.' },
     retry: { type: 'boolean', description: 'Whether the same request may succeed later.' },
@@ -153,11 +157,13 @@ class Parameters {
   readonly #named = new Map<string, { readonly name: string; readonly schema: Schema }>()
 
   refer(schema: Schema): Schema {
-    const text = JSON.stringify(schema)
+    const { example: _, ...meaning } = schema
+    const text = JSON.stringify(meaning)
     const known = this.#named.get(text)
     const taken = [...this.#named.values()].filter(({ name }) => name.split('.')[0] === schema['name']).length
-    const name = known?.name ?? (taken === 0 ? String(schema['name']) : `${String(schema['name'])}.${taken + 1}`)
-    this.#named.set(text, { name, schema })
+    const name =
+      known?.name ?? (taken === 0 ? String(schema['name']) : `${String(schema['name'])}.${taken + 1}`)
+    if (known === undefined) this.#named.set(text, { name, schema })
     return { $ref: `#/components/parameters/${name}` }
   }
 
@@ -228,15 +234,39 @@ function successes(name: string, route: Route, schemas: Schemas): Schema {
   return { [status]: success, 202: pending }
 }
 
+/** Operations with the same named result share an example of it. */
+function exampleOf({ $ref }: Schema, example: unknown): Schema {
+  if (example === undefined) return {}
+  if (typeof $ref !== 'string') return { example }
+  return { examples: { recorded: { $ref: $ref.replace('/schemas/', '/examples/') } } }
+}
+
+/** The first recorded answer of each named result. */
+function sharedExamples(paths: Schema): Schema {
+  const shared: Record<string, Schema> = {}
+  for (const methods of Object.values(paths as Record<string, Record<string, Described>>))
+    for (const { operationId, responses } of Object.values(methods))
+      for (const { content } of Object.values(responses)) {
+        const name = content?.['application/json']?.examples?.recorded.$ref.split('/').at(-1)
+        if (name !== undefined) shared[name] ??= { value: EXAMPLES[operationId]?.response }
+      }
+  return shared
+}
+/** Of an operation, as it was built. */
+type Described = {
+  operationId: string
+  responses: Record<
+    string,
+    { content?: Record<string, { examples?: { recorded: { $ref: string } } } | undefined> }
+  >
+}
+
 function contentOf(name: string, { media, events, result }: Route, schemas: Schemas): Schema {
   const { response: example } = EXAMPLES[name] ?? {}
-  if (media === undefined)
-    return {
-      'application/json': {
-        schema: schemas.of(result, 'output'),
-        ...(example === undefined ? {} : { example }),
-      },
-    }
+  if (media === undefined) {
+    const schema = schemas.of(result, 'output')
+    return { 'application/json': { schema, ...exampleOf(schema, example) } }
+  }
   if (media === 'application/octet-stream') return BYTES
   const described = Object.entries(events ?? {}).map(([event, data]) => [event, schemas.of(data, 'output')])
   return {

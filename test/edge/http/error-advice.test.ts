@@ -343,11 +343,11 @@ const OPERATORS: readonly Row[] = [
   ],
   [
     'a page size that is no number',
-    () => ask('/v1/calls?last=many', { key: fixtures.rootKey }),
+    () => ask('/v1/calls?limit=many', { key: fixtures.rootKey }),
     '400 invalid_request',
     'the query does not match what this route expects',
     FIX,
-    [['/last', 'must be a number']],
+    [['/limit', 'must be a number']],
   ],
   [
     'a change by an auditor',
