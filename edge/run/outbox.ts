@@ -12,7 +12,7 @@ import { channelObject, logObject, poolObject, tenantObject } from '../bindings.
 import { type CallRecord, hasEnded, type Proposal } from '../call/lifecycle.ts'
 import type { RunRecord, RunRow } from '../call/run.ts'
 import { holderOf } from '../call/shared-folder.ts'
-import { type LoadedDirectory, takeCall } from '../directory/directory.ts'
+import { isDeleted, type LoadedDirectory, takeCall } from '../directory/directory.ts'
 import type { CallReport, RunReport } from '../log/call-index.ts'
 import type { Leaf } from '../log/log-object.ts'
 import type { RunContext } from './context.ts'
@@ -156,6 +156,10 @@ export class Outbox {
   }
 
   async #deliverLog(run: RunContext): Promise<void> {
+    // A report that comes after the tenant was erased would make its log again.
+    const gone = await isDeleted(run.env, rowOf(run).record.tenant).catch(() => null)
+    if (gone === null) return run.arm(Date.now() + RETRY_MS)
+    if (gone) return
     const { record, cancelled, logged } = rowOf(run)
     const entries = run.store.journal(record.id, logged)
     const last = entries.at(-1)?.seq ?? logged

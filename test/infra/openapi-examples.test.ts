@@ -76,7 +76,7 @@ function tidyText(text: string): string {
     )
   if (/^[A-Za-z0-9+/]{200,}=*$/.test(plain)) return Buffer.from('{"…":"cut"}').toString('base64')
   if (/^[A-Za-z0-9+/]{86}==$/.test(plain)) return Buffer.alloc(64, 7).toString('base64')
-  return plain.length > 100 ? `${plain.slice(0, 80)}…` : plain
+  return plain.length > 80 ? `${plain.slice(0, 60)}…` : plain
 }
 
 /** One item of a list stands for all. Times are counted from eight o’clock. */

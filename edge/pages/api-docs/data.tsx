@@ -18,7 +18,7 @@ export type Schema = {
   readonly default?: unknown
 }
 
-const nameOf = (reference: string): string => reference.split('/').at(-1) ?? ''
+export const nameOf = (reference: string): string => reference.split('/').at(-1) ?? ''
 
 export const dataId = (name: string): string => `data-${name}`
 

@@ -4,7 +4,7 @@ import type { Code } from '../../../shared/failures.ts'
 import type { Route } from '../../../shared/routes/route.ts'
 import type { Example } from '../../http/openapi/examples.ts'
 import { Prose } from '../approval-page.tsx'
-import { Data, Kind, type Schema } from './data.tsx'
+import { Data, hasFields, Kind, nameOf, type Schema } from './data.tsx'
 import { snippetsOf } from './snippets.ts'
 import type { Operation } from './subjects.ts'
 
@@ -26,6 +26,7 @@ export type Parameter = {
 type Props = {
   readonly operation: Operation
   readonly described: DescribedOperation
+  readonly schemas: Readonly<Record<string, Schema>>
   readonly parameters: readonly Parameter[]
   readonly example: Example
   readonly origin: string
@@ -41,12 +42,14 @@ const CALLERS: Partial<Record<Route['callers'][number], string>> = {
 export function OperationArticle({
   operation: { name, route },
   described,
+  schemas,
   parameters,
   example,
   origin,
 }: Props) {
   const { method, path, summary, action, callers, failures, status, pending_until } = route
   const body = mediaOf(described.requestBody?.content)
+  const named = schemas[nameOf(body?.schema.$ref ?? '')]
   const answer = mediaOf(described.responses[String(status)]?.content)
   return (
     <article id={name}>
@@ -64,9 +67,10 @@ export function OperationArticle({
         For {callers.map((caller) => CALLERS[caller] ?? caller).join(' and ')}
         {action === null ? '' : `. Policy decides on the action ${action}`}.
       </p>
-      <Parameters parameters={parameters} />
+      {parameters.length === 0 ? '' : <Parameters parameters={parameters} />}
       {body === undefined ? '' : <h4>Body</h4>}
       {body === undefined ? '' : <Data schema={body.schema} />}
+      {named === undefined || !hasFields(named) ? '' : <Data schema={named} />}
       {snippetsOf(name, route, example, origin).map(({ title, text }, i) => (
         <details name={`code-${name}`} open={i === 0}>
           <summary>{title}</summary>
@@ -86,7 +90,7 @@ export function OperationArticle({
           <pre class="copy">{JSON.stringify(example.response, null, 2)}</pre>
         </details>
       )}
-      <Failures codes={failures} />
+      {failures.length === 0 ? '' : <Failures codes={failures} />}
     </article>
   )
 }
@@ -95,7 +99,6 @@ const mediaOf = (content: Readonly<Record<string, Media>> | undefined): Media | 
   Object.values(content ?? {})[0]
 
 function Parameters({ parameters }: { parameters: readonly Parameter[] }) {
-  if (parameters.length === 0) return <></>
   return (
     <>
       <h4>Parameters</h4>
@@ -127,7 +130,6 @@ function Parameters({ parameters }: { parameters: readonly Parameter[] }) {
 }
 
 export function Failures({ codes }: { codes: readonly Code[] }) {
-  if (codes.length === 0) return <></>
   return (
     <p class="quiet">
       Failures:{' '}

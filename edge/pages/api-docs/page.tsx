@@ -41,7 +41,7 @@ function render(origin: string): string {
           <Introduction />
           {SUBJECTS.map(({ id, title, operations }) => (
             <section>
-              <h2 id={id}>{title}</h2>
+              <h2 id={`about-${id}`}>{title}</h2>
               {operations.map((operation) => (
                 <Described operation={operation} document={document} origin={origin} />
               ))}
@@ -72,40 +72,43 @@ const findable = ({ name, route: { method, path, summary } }: Operation): string
 function SideBar({ schemas }: { schemas: readonly string[] }) {
   return (
     <nav class="side" aria-label="API">
-      <div hidden>
-        <label for="search">Search</label>
-        <input id="search" type="search" autocomplete="off" spellcheck={false} />
-      </div>
-      <p id="nothing" hidden>
-        Nothing has all of these words.
-      </p>
-      {SUBJECTS.map(({ title, operations }, i) => (
-        <details open={i === 0}>
-          <summary>{title}</summary>
+      <details class="menu" open>
+        <summary>Contents and search</summary>
+        <div hidden>
+          <label for="search">Search</label>
+          <input id="search" type="search" autocomplete="off" spellcheck={false} />
+        </div>
+        <p id="nothing" hidden>
+          Nothing has all of these words.
+        </p>
+        {SUBJECTS.map(({ title, operations }, i) => (
+          <details open={i === 0}>
+            <summary>{title}</summary>
+            <ul>
+              {operations.map((operation) => (
+                <li data-find={findable(operation)}>
+                  <a href={`#${operation.name}`}>{titleOf(operation)}</a>
+                </li>
+              ))}
+            </ul>
+          </details>
+        ))}
+        <details>
+          <summary>Reference</summary>
           <ul>
-            {operations.map((operation) => (
-              <li data-find={findable(operation)}>
-                <a href={`#${operation.name}`}>{titleOf(operation)}</a>
-              </li>
+            <Entry id="others" title="Pages and protocols" />
+            <Entry id="problems" title="Failures" words={Object.keys(FAILURES).join(' ')} />
+            <Entry id="limits" title="Limits" />
+          </ul>
+        </details>
+        <details>
+          <summary>Data</summary>
+          <ul>
+            {schemas.map((name) => (
+              <Entry id={dataId(name)} title={name} />
             ))}
           </ul>
         </details>
-      ))}
-      <details>
-        <summary>Reference</summary>
-        <ul>
-          <Entry id="others" title="Pages and protocols" />
-          <Entry id="problems" title="Failures" words={Object.keys(FAILURES).join(' ')} />
-          <Entry id="limits" title="Limits" />
-        </ul>
-      </details>
-      <details>
-        <summary>Data</summary>
-        <ul>
-          {schemas.map((name) => (
-            <Entry id={dataId(name)} title={name} />
-          ))}
-        </ul>
       </details>
     </nav>
   )
@@ -158,6 +161,7 @@ function Described({
     <OperationArticle
       operation={operation}
       described={described}
+      schemas={components.schemas}
       parameters={parameters}
       example={EXAMPLES[name] ?? {}}
       origin={origin}
@@ -179,7 +183,7 @@ const Others = () => (
         <p>
           <Prose text={summary} />.{action === null ? '' : ` Policy decides on the action ${action}.`}
         </p>
-        <Failures codes={failures} />
+        {failures.length === 0 ? '' : <Failures codes={failures} />}
       </article>
     ))}
   </section>

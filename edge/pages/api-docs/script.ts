@@ -3,7 +3,9 @@
 export const DOCS_SCRIPT = `{
 const field = document.getElementById('search')
 const entries = [...document.querySelectorAll('[data-find]')]
-const groups = [...document.querySelectorAll('nav.side details')]
+const groups = [...document.querySelectorAll('nav.side details details')]
+const menu = document.querySelector('nav.side details')
+if (innerWidth < 1024) menu.open = false
 const first = groups.filter(({ open }) => open)
 field.closest('[hidden]').hidden = false
 field.addEventListener('input', () => {
@@ -19,6 +21,7 @@ field.addEventListener('input', () => {
 document.addEventListener('keydown', (event) => {
   if (event.key !== '/' || /INPUT|TEXTAREA/.test(document.activeElement.tagName)) return
   event.preventDefault()
+  menu.open = true
   field.focus()
 })
 if (navigator.clipboard) for (const text of document.querySelectorAll('pre.copy')) {

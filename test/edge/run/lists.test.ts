@@ -3,6 +3,7 @@
 
 import { expect, test } from 'vitest'
 import type { ListedCall } from '../../../shared/wire/calls.ts'
+import { countersign } from '../../support/countersign.ts'
 import { eventually } from '../../support/eventually.ts'
 import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
@@ -170,4 +171,33 @@ test('201 and 202 say where the run or the call is, and 200 does not', async () 
   })
   expect([done.status, done.headers.get('location')]).toEqual([200, null])
   await done.arrayBuffer()
+})
+
+test('`calls list` and `runs list` filter by their flags, and explain a flag that can’t be used', async () => {
+  const cli = (key: string, ...args: string[]) =>
+    countersign(args, { env: { COUNTERSIGN_URL: fixtures.url, COUNTERSIGN_KEY: key } })
+  const [calls, runs, unstated, undated] = await Promise.all([
+    cli(
+      fixtures.rootKey,
+      'calls',
+      'list',
+      '--agent',
+      first.name,
+      '--tool',
+      sensitive,
+      '--since',
+      '1h',
+      '--json',
+    ),
+    cli(second.key, 'runs', 'list', '--last', '5'),
+    cli(fixtures.rootKey, 'calls', 'list', '--state', 'finished'),
+    cli(fixtures.rootKey, 'calls', 'list', '--since', 'yesterday'),
+  ])
+  expect(idsOf(JSON.parse(calls.out) as ListedCall[])).toEqual([asking.id])
+  expect(runs.out.trimEnd().split('\n')).toEqual([
+    expect.stringMatching(/^created +state +agent +session +run$/),
+    expect.stringContaining(ended.run),
+  ])
+  expect([unstated.code, unstated.err]).toEqual([2, expect.stringContaining('`--state` must be one of')])
+  expect([undated.code, undated.err]).toEqual([2, expect.stringContaining('such as 2026-11-19T08:00:00Z')])
 })

@@ -8,8 +8,7 @@ import { Secret, SecretSpec } from '../../../../shared/wire/secrets.ts'
 import { Quota, Tenant, TenantUse } from '../../../../shared/wire/tenants.ts'
 import { Capability, ProcessToolSpec, RegisteredTool } from '../../../../shared/wire/tools.ts'
 import { ProvenWorker, Worker } from '../../../../shared/wire/workers.ts'
-import { SPEC_LIMITS } from './calls.ts'
-import { type Component, object, plain } from './component.ts'
+import { type Component, object, opaque, plain } from './component.ts'
 
 const TOOL = {
   description: 'What the tool does, for the model and for people.',
@@ -78,7 +77,10 @@ export const ADMINISTRATION: Readonly<Record<string, Component>> = {
     hosts: 'The hosts.',
     named_by: 'The argument that names the hosts of a call.',
   }),
-  ToolLimits: object(ProcessToolSpec.shape.limits, 'Lower or higher limits than the defaults.', SPEC_LIMITS),
+  ToolLimits: opaque(
+    ProcessToolSpec.shape.limits,
+    'Limits that differ from the defaults: any fields of `Limits`.',
+  ),
   RegisteredTool: object(
     RegisteredTool,
     'A registered tool: that of an operator, or one of an enabled skill.',

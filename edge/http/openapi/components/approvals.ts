@@ -62,10 +62,17 @@ export const APPROVALS: Readonly<Record<string, Component>> = {
     ...APPROVAL,
     alike: 'How many pending approvals are in its group, in a list that shows each group once.',
   }),
-  Answer: plain(
-    Answer,
-    'An answer: `approve` or `deny`, for this call alone (`once`) or also for later calls of its kind. `digest` says which call was seen; `arguments` approves other arguments than the proposed ones.',
-  ),
+  Answer: object(Answer, 'An answer to an approval.', {
+    decision: 'Yes or no.',
+    scope:
+      '`once`: this call alone. The others cover later calls of its kind: until the session is reset, or for `ttl_s`.',
+    ttl_s: 'For how long; with the scope `timeboxed` only.',
+    reason: 'Why, for the record and for the agent.',
+    digest: 'The digest of the call that you saw. Required if its arguments were changed.',
+    arguments:
+      'All arguments, to approve instead of the proposed ones. A masked value is sent as it is shown.',
+    becomes: 'The digest that the preview of the changed arguments returned.',
+  }),
   Editable: object(Editable, 'The arguments of an approval, in order to change them.', {
     digest: 'The digest of the call that has them.',
     arguments: 'The arguments. Secrets are masked; a masked value that is sent back stays as it is.',

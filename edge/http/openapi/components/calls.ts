@@ -22,13 +22,13 @@ import { Call, CallResult, Decision, DryRun, ListedCall } from '../../../../shar
 import { Change, Explanation } from '../../../../shared/wire/explanation.ts'
 import { ListedRun, Run, RunSpec } from '../../../../shared/wire/runs.ts'
 import { ToolSummary } from '../../../../shared/wire/tools.ts'
-import { type Component, object, plain } from './component.ts'
+import { type Component, object, opaque, plain } from './component.ts'
 
 const TOOL = 'The name of the tool to call.'
 const ARGS = 'The arguments, which must match the tool’s `input_schema`.'
 const CREATED = 'When it was created, in milliseconds since 1970.'
 
-export const SPEC_LIMITS = {
+const SPEC_LIMITS = {
   timeout_ms: 'Wall-clock time of the call.',
   cpu_ms: 'CPU time of all its processes.',
   memory_bytes: 'Memory of all its processes.',
@@ -55,7 +55,7 @@ export const CALLS: Readonly<Record<string, Component>> = {
     budget: 'Lower limits than the agent’s own budget.',
   }),
   Run: object(Run, 'One task of an agent, with one budget.', {
-    id: 'The id of the run.',
+    id: '',
     agent: 'The agent that created it.',
     session: 'The conversation that it belongs to; the id of the run if none was named.',
     channel: 'The channel that it came from, if one was named.',
@@ -67,7 +67,7 @@ export const CALLS: Readonly<Record<string, Component>> = {
     journal: 'The head of its journal: the number and hash of the last entry.',
   }),
   ListedRun: object(ListedRun, 'A run in a list.', {
-    id: 'The id of the run.',
+    id: '',
     agent: 'The agent that created it.',
     session: 'The conversation that it belongs to.',
     channel: 'The channel that it came from, if one was named.',
@@ -122,7 +122,7 @@ export const CALLS: Readonly<Record<string, Component>> = {
     },
   ),
   ListedCall: object(ListedCall, 'A call in a list.', {
-    id: 'The id of the call.',
+    id: '',
     run: 'The run that it belongs to.',
     agent: 'The agent that proposed it.',
     tool: 'The tool that it calls.',
@@ -251,7 +251,7 @@ export const CALLS: Readonly<Record<string, Component>> = {
   Credentials: plain(Credentials, 'Secrets that a proxy adds to requests.'),
   HostPattern: plain(HostPattern, 'A host, `host:port`, or `.suffix`, in lower case.'),
   HostPort: plain(HostPort, 'One host and one port.'),
-  Outcome: plain(Outcome, 'How an execution ended, as its executor saw it.'),
+  Outcome: opaque(Outcome, 'How an execution ended, as its executor saw it: `kind`, and what belongs to it.'),
   Limits: object(Limits, 'The most that one call of a program may use.', SPEC_LIMITS),
   SkillLimits: object(SkillLimits, 'The most that one call of a skill may use.', {
     timeout_ms: 'Wall-clock time of the call.',

@@ -34,9 +34,9 @@ export const CHANNELS_AND_POLICIES: Readonly<Record<string, Component>> = {
     ChannelSpec,
     'The settings of a channel by its `kind`: a webhook, mail, a Slack app, or a webhook of Slack. They are put as a whole, because their secrets can’t be read back.',
   ),
-  ChannelSettings: plain(
+  ChannelSettings: opaque(
     Channel.shape.channel,
-    'The settings of a channel without its secrets. `to` is its destination, without the secret parts of a URL.',
+    'As `ChannelSpec`, without its secrets. `to` is its destination, without the secret parts of a URL.',
   ),
   Channel: object(Channel, 'A channel without its secrets.', {
     name: 'Its name.',
@@ -95,15 +95,10 @@ export const CHANNELS_AND_POLICIES: Readonly<Record<string, Component>> = {
     before: 'What it was.',
     after: 'What it is.',
   }),
-  CaseTools: opaque(SentCases.shape.tools, 'Tools by name, each as `ToolSpec` with all fields optional.'),
-  PolicyCases: object(SentCases, 'Calls, and the decisions that are expected.', {
-    about: 'What the cases are about.',
-    tools: 'Tools that are added to the tenant’s.',
-    agents: 'Agents that are added to the tenant’s.',
-    operators: 'Operators that replace the tenant’s.',
-    sets: 'Policies that cases can add, by name, as lines.',
-    cases: 'The cases.',
-  }),
+  PolicyCases: opaque(
+    SentCases,
+    'Calls and the decisions that are expected of them: `cases`, and the `tools`, `agents`, `operators` and `sets` that they need, as in a file of cases.',
+  ),
   CaseResult: object(CaseResult, 'What became of one case.', {
     description: 'The case.',
     passed: 'Whether the decision is as expected.',

@@ -1,5 +1,6 @@
 // A named schema of the API description, with a sentence on each of its fields. The compiler refuses
-// a field without one, and a sentence without its field.
+// a field without one, and a sentence without its field. The sentence is empty where the named type
+// of the field says all there is to say.
 
 import type { z } from 'zod'
 

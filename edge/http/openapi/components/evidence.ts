@@ -38,17 +38,10 @@ export const EVIDENCE: Readonly<Record<string, Component>> = {
     policies: 'The policies that determined its decision.',
     salt: 'Random, so that the digest in the journal reveals nothing.',
   }),
-  PolicySnapshot: object(PolicySnapshot, 'What applied to an agent and its run when a call was decided.', {
-    format: 'The format of this document.',
-    policy_set: 'The digest of the policy set.',
-    allowed_tools: 'The tools that the agent may call; `*` is every tool.',
-    groups: 'The groups that the agent is in.',
-    channels: 'The channels that its runs may come from; null is any.',
-    budget: 'The budget of the run.',
-    tool: 'The tool that the call names.',
-    process_runner: 'The bounds of the program that it runs; null for a skill.',
-    wasm_runtime: 'The bounds of the skill that it runs; null for a program.',
-  }),
+  PolicySnapshot: opaque(
+    PolicySnapshot,
+    'What applied to an agent and its run when a call was decided: tools, groups, channels, budget, and the bounds of what runs.',
+  ),
   WorkerProof: opaque(
     WorkerProof,
     'What a worker has shown about its own sandbox, with every attack that it played.',

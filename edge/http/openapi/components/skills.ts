@@ -1,5 +1,6 @@
 // Skills and their publishers.
 
+import { SKILLS as SKILLS_ROUTES } from '../../../../shared/routes/skills.ts'
 import { Publisher } from '../../../../shared/wire/publishers.ts'
 import { Clearing, SkillStorage } from '../../../../shared/wire/skill-storage.ts'
 import { TrialResult, Trials } from '../../../../shared/wire/skill-trials.ts'
@@ -33,6 +34,10 @@ export const SKILLS: Readonly<Record<string, Component>> = {
     published_at_ms: 'When it was published.',
     changes: 'Changes of its state, latest first.',
   }),
+  ListedSkill: opaque(
+    SKILLS_ROUTES.listSkills.result.shape.items.element,
+    'A `Skill` without `manifest`, `modules`, `contents` and `changes`.',
+  ),
   SkillManifest: object(SkillManifest, 'What a skill declares: `skill.toml`, as JSON.', {
     format: 'The format of this document.',
     id: 'The name of the skill.',
