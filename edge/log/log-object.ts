@@ -21,7 +21,13 @@ import type { Env } from '../bindings.ts'
 import { DEFAULT_TENANT, identityOf } from '../bindings.ts'
 import { eraseObject, openDatabase } from '../platform/database.ts'
 import { Waiters } from '../platform/waiters.ts'
-import { CallIndex, type CallQuery, type ListPage, type RunQuery, type RunReports } from './call-index.ts'
+import {
+  CallIndex,
+  type CallQuery,
+  type ListPage,
+  type RunQuery,
+  type RunReports,
+} from './call-index-store.ts'
 import { leaves, nodes } from './tables.ts'
 
 /**

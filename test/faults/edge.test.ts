@@ -48,7 +48,7 @@ const runs = (call: Call): Promise<true> =>
 
 test('a call and a run are listed although the edge was killed before it had listed them', async () => {
   const run = await hurt.run()
-  const call = await hurt.propose('mark.asking', { mark: 'listed\n' })
+  const call = await hurt.propose('mark_asking', { mark: 'listed\n' })
   await restartEdge()
   await eventually('both are listed', async () => {
     const calls = unwrap(await hurt.operator('listCalls', { query: { state: 'awaiting_approval' } })).items

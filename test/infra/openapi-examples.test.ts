@@ -1,5 +1,5 @@
 // Promise: every operation of the API description has an example that a real edge has accepted and
-// answered. `UPDATE_GOLDEN=1` records them anew; each run sends them again and compares the shapes.
+// answered. `UPDATE_GOLDEN=1` records them again; each run sends them again and compares the shapes.
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -206,7 +206,12 @@ async function calls({ root, agent }: Actors, peer: PeerWorker): Promise<string>
 
 async function approvals({ root, ada, agent }: Actors): Promise<void> {
   const call = await record(agent, 'proposeCallInNewRun', {
-    body: { tool: 'send_report', args: { to: 'ops@example.com' }, run: { session: 'chat-42' } },
+    body: {
+      tool: 'send_report',
+      args: { to: 'ops@example.com' },
+      reason: 'the weekly report is due',
+      run: { session: 'chat-42' },
+    },
   })
   const id = call.approval?.id ?? ''
   await eventually('the approval is listed', async () =>

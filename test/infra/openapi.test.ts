@@ -1,11 +1,12 @@
 // Promise: /openapi.json describes every route that a client can call, so that generators make working
 // clients of it, and /docs shows the same to people.
 
+import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { BaseResolver, createConfig, lintDocument, makeDocumentFromString } from '@redocly/openapi-core'
-import { execa } from 'execa'
 import { expect, onTestFinished, test } from 'vitest'
 import { isDescribed } from '../../edge/http/openapi/document.ts'
 import { FAILURES } from '../../shared/failures.ts'
@@ -15,6 +16,7 @@ import type { Route } from '../../shared/routes/route.ts'
 import { Fixtures } from '../support/fixtures.ts'
 import { sharedStack } from '../support/stack/stack.ts'
 
+const run = promisify(execFile)
 const fixtures = new Fixtures('openapi', sharedStack())
 const routes = Object.entries(ROUTES) as [string, Route][]
 const text = await (await fetch(new URL('/openapi.json', fixtures.url))).text()
@@ -171,8 +173,8 @@ test('a Python client made of /openapi.json alone proposes a call and reads it',
   const [agent, tool] = [await fixtures.agent(), await fixtures.tool()]
   writeFileSync(join(folder, 'openapi.json'), text)
   const program = join(import.meta.dirname, '../support/http/openapi_client.py')
-  const { stdout } = await execa('python3', [program, join(folder, 'openapi.json'), tool], {
-    env: { COUNTERSIGN_KEY: agent.key },
+  const { stdout } = await run('python3', [program, join(folder, 'openapi.json'), tool], {
+    env: { ...process.env, COUNTERSIGN_KEY: agent.key },
   })
   expect(JSON.parse(stdout)).toEqual({
     proposed: [202, 'granted'],
@@ -232,7 +234,9 @@ test('the requests on /docs work as they are copied: curl, TypeScript and Python
     [process.execPath, 'a.mjs'],
     ['python3', 'a.py'],
   ] as const) {
-    const { stdout } = await execa(program, [join(folder, file)], { env: { COUNTERSIGN_KEY: agent.key } })
+    const { stdout } = await run(program, [join(folder, file)], {
+      env: { ...process.env, COUNTERSIGN_KEY: agent.key },
+    })
     expect(stdout).toMatch(/items.*next/s)
   }
 })

@@ -17,8 +17,8 @@ const TAGS = {
 } as const
 
 /** Failures that any route may answer with, any with a body, and any that needs a caller. */
-export const COMMON_FAILURES: readonly Code[] = ['headers_too_large', 'invalid_request', 'internal']
-export const BODY_FAILURES: readonly Code[] = [
+const COMMON_FAILURES: readonly Code[] = ['headers_too_large', 'invalid_request', 'internal']
+const BODY_FAILURES: readonly Code[] = [
   'body_too_large',
   'body_too_slow',
   'not_json',

@@ -1,4 +1,4 @@
-// What the parameters of routes mean, for the API description.
+// The meaning of parameters, for the API description.
 
 const BY_NAME: Readonly<Record<string, string>> = {
   run: 'The id of the run.',
@@ -42,7 +42,7 @@ const BY_NAME: Readonly<Record<string, string>> = {
   'x-slack-request-timestamp': 'When Slack sent the request.',
 }
 
-/** Where a name means something else than elsewhere. */
+/** Exceptions: a name that means something else in one route. */
 const BY_ROUTE: Readonly<Record<string, string>> = {
   'listChanges after': 'The number of the last change that was received. Without it, only the latest number.',
   'followCall after': 'The position after which the stream begins: the id of an event.',

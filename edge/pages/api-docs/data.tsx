@@ -56,7 +56,7 @@ export function Kind({ schema }: { schema: Schema }) {
 }
 
 /** The fields of an object. Those of an unnamed object inside it follow with its name before them. */
-export function Fields({ schema, within = '' }: { schema: Schema; within?: string }) {
+function Fields({ schema, within = '' }: { schema: Schema; within?: string }) {
   const parts = schema.allOf ?? [schema]
   return (
     <>

@@ -73,7 +73,7 @@ function SideBar({ schemas }: { schemas: readonly string[] }) {
   return (
     <nav class="side" aria-label="API">
       <details class="menu" open>
-        <summary>Contents and search</summary>
+        <summary class="menu-title">Contents and search</summary>
         <div hidden>
           <label for="search">Search</label>
           <input id="search" type="search" autocomplete="off" spellcheck={false} />
@@ -225,16 +225,12 @@ const Problems = () => (
     <table class="codes">
       <tbody>
         {(Object.keys(FAILURES) as Code[]).map((code) => (
-          <tr id={`problem-${code}`}>
-            <td>
-              <code>{code}</code>
-            </td>
-            <td>{answeredWith(code)}</td>
+          <NamedRow id={`problem-${code}`} name={code} value={answeredWith(code)}>
             <td>
               <Prose text={FAILURES[code].todo} />.
               {entryOf(code).retry ? ' The same request may succeed later.' : ''}
             </td>
-          </tr>
+          </NamedRow>
         ))}
       </tbody>
     </table>
@@ -247,14 +243,21 @@ const Limits = () => (
     <table class="codes">
       <tbody>
         {Object.entries(LIMITS).map(([name, value]) => (
-          <tr>
-            <td>
-              <code>{name}</code>
-            </td>
-            <td>{value}</td>
-          </tr>
+          <NamedRow name={name} value={value} />
         ))}
       </tbody>
     </table>
   </section>
+)
+
+type NamedRowProps = { id?: string; name: string; value: string | number; children?: unknown }
+
+const NamedRow = ({ id, name, value, children = '' }: NamedRowProps) => (
+  <tr id={id}>
+    <td>
+      <code>{name}</code>
+    </td>
+    <td>{value}</td>
+    {children as string}
+  </tr>
 )

@@ -1,4 +1,5 @@
-// What /docs adds to the common style: a side bar beside the text on wide screens, above it on others.
+// Additions of /docs to the common style: a side bar beside the text on wide screens, above it on
+// others.
 
 export const docsStyle = `
 html{scroll-padding-top:1rem}
@@ -26,9 +27,9 @@ article table{font-size:.875rem}
 article td:first-child{width:28%}
 article td:nth-child(2){width:20%}
 td a{display:inline-block}
-:target>h3,tr:target{background:var(--warn-wash)}
+article:target h3,tr:target{background:var(--warn-wash)}
 article details{position:relative}
 article details button{position:absolute;right:0;top:0;min-width:0;min-height:2.75rem;padding:.25rem .75rem;font-size:.8125rem;background:var(--paper);color:var(--ink);border-color:var(--field)}
 @media (max-width:40rem){article tr,.codes tr{display:block;border-bottom:1px solid var(--line);padding:.375rem 0}article td,.codes td{display:block;width:auto!important;border:0;padding:.125rem 0}}
-@media (min-width:64rem){nav.side .menu{border:0}nav.side .menu>summary{display:none}.docs{display:grid;grid-template-columns:16rem minmax(0,1fr);gap:2.5rem}nav.side{position:sticky;top:0;align-self:start;max-height:100vh;overflow-y:auto;padding:1rem .25rem}}
+@media (min-width:64rem){nav.side .menu{border:0}nav.side .menu-title{display:none}.docs{display:grid;grid-template-columns:16rem minmax(0,1fr);gap:2.5rem}nav.side{position:sticky;top:0;align-self:start;max-height:100vh;overflow-y:auto;padding:1rem .25rem}}
 `

@@ -68,5 +68,5 @@ export const SUBJECTS: readonly Subject[] = [
   return operations === undefined ? [] : [{ id, title: TITLES[id] ?? id, operations }]
 })
 
-/** What no client calls with a key: pages, and the protocols of workers and of Slack. */
+/** Routes that no client calls with a key: pages, and the protocols of workers and of Slack. */
 export const OTHERS: readonly Operation[] = all.filter(({ route }) => !isDescribed(route))

@@ -1,4 +1,4 @@
-// What operators administer: tools, agents, operators, secrets and workers; and tenants.
+// Tools, agents, operators, secrets and workers, which operators administer; and tenants.
 
 import { Credential } from '../../../../shared/plan/plan.ts'
 import { OPERATORS } from '../../../../shared/routes/operators.ts'

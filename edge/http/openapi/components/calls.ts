@@ -26,6 +26,8 @@ import { type Component, object, opaque, plain } from './component.ts'
 
 const TOOL = 'The name of the tool to call.'
 const ARGS = 'The arguments, which must match the tool’s `input_schema`.'
+const REASON =
+  'What the agent says it is doing and why, for the people who approve. Nobody verifies it, and it changes no decision.'
 const CREATED = 'When it was created, in milliseconds since 1970.'
 
 const SPEC_LIMITS = {
@@ -82,12 +84,14 @@ export const CALLS: Readonly<Record<string, Component>> = {
   ProposedCall: object(ProposedCall, 'A call to propose in an existing run.', {
     tool: TOOL,
     args: ARGS,
+    reason: REASON,
     files:
       'Input files for a tool with `input_files`: files that were uploaded to the run before, each with its path below `/input`.',
   }),
   ProposedCallInNewRun: object(ProposedCallInNewRun, 'A call to propose in a new run.', {
     tool: TOOL,
     args: ARGS,
+    reason: REASON,
     run: 'The run to create.',
     files: 'Not allowed: files belong to a run, and this request creates a new one.',
   }),
@@ -108,6 +112,7 @@ export const CALLS: Readonly<Record<string, Component>> = {
       state:
         'Where it is. It has ended when it is none of `awaiting_approval`, `granted` and `running`; `ended_at_ms` is set then.',
       digest: 'The digest of tool, arguments and plan, which approval, grant and attestation are bound to.',
+      origin: 'What the agent says of the call, and where it came from.',
       decision: 'What policy decided, and why.',
       approval: 'The approval that it waits for or got: its id, status, expiry, and its page for operators.',
       plan: 'What exactly runs, and where.',

@@ -30,7 +30,7 @@ export type RunReport = {
   readonly cancelled: boolean
   readonly createdAt: number
 }
-/** What a run reports at a time. `run` is null if the list has it as it is. */
+/** One report of a run. `run` is null if the list has it as it is. */
 export type RunReports = { readonly run: RunReport | null; readonly calls: readonly CallReport[] }
 
 /** `before`: the place above the page. Undefined names do not filter. */
