@@ -1,6 +1,6 @@
 // Entry point of the Worker: exports the router and the classes of its Durable Objects.
 
-import { app } from './router.ts'
+import { serve } from './router.ts'
 
 // biome-ignore-start lint/performance/noBarrelFile: the platform finds the objects' classes among the entry's exports
 export { ChannelObject } from './channels/channel-object.ts'
@@ -13,4 +13,4 @@ export { SkillObject } from './skills/skill-object.ts'
 export { TenantObject } from './tenant/tenant-object.ts'
 // biome-ignore-end lint/performance/noBarrelFile: as above
 
-export default { fetch: app.fetch }
+export default { fetch: serve }

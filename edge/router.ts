@@ -34,6 +34,7 @@ import { tenantRoutes } from './api/tenants.ts'
 import type { Verbs } from './api/verb.ts'
 import { workerRoutes } from './api/workers.ts'
 import type { Env } from './bindings.ts'
+import { identityOf } from './bindings.ts'
 import { requirePermission } from './decision/decide.ts'
 import { SUSPENDED } from './directory/directory.ts'
 import { hookRefusal } from './http/claude-code-hook.ts'
@@ -50,8 +51,9 @@ import {
   parseParams,
   readBody,
 } from './http/intake.ts'
+import { jsonAnswer } from './http/json-answer.ts'
 import { problem } from './http/problem.ts'
-import { headersOf } from './http/response-headers.ts'
+import { requestId, withRequestId } from './http/request-id.ts'
 import { authorizeInstallation } from './installation/installation.ts'
 import { refusedRequest } from './mcp/rpc.ts'
 import { refusal, unrouted, wrongKey } from './pages/unrouted.tsx'
@@ -81,7 +83,7 @@ const VERBS: Verbs<RouteName> = {
   ...openRoutes,
 }
 
-export const app = new Hono<{ Bindings: Env }>()
+const app = new Hono<{ Bindings: Env }>()
 
 /** AuthZEN: every response, refusals included, repeats the request id of its request. */
 app.use(`${ACCESS}/*`, async (context, next) => {
@@ -95,23 +97,31 @@ for (const name of Object.keys(ROUTES) as RouteName[]) {
   const route: Route = ROUTES[name]
   const verb = VERBS[name] as unknown as (incoming: unknown) => Promise<Result<unknown>> // each verb gets what its own route has parsed
   app.on(route.method, route.path.replace(/\{(\w+)\}/g, ':$1'), async (context) => {
+    const { env } = context
     const { raw } = context.req
-    const incoming = await admit(route, raw, context.req.param(), context.env)
-    const done = incoming.ok ? await verb({ env: context.env, request: raw, ...incoming.value }) : incoming
-    if (!done.ok) return refusalOf(route, raw, done.error)
+    const incoming = await admit(route, raw, context.req.param(), env)
+    const done = incoming.ok ? await verb({ env, request: raw, ...incoming.value }) : incoming
+    if (!done.ok) return refusalOf(route, raw, done.error, identityOf(env).publicUrl)
     if (done.value instanceof Response) return done.value
-    return new Response(JSON.stringify(done.value), {
-      status: route.status,
-      headers: headersOf('application/json'),
-    })
+    return jsonAnswer(route, done.value)
   })
 }
 
-function refusalOf({ media, refusals }: Route, request: Request, error: Failure): Response {
+function refusalOf(
+  { media, refusals }: Route,
+  request: Request,
+  error: Failure,
+  publicUrl: string,
+): Response {
   if (refusals === 'claude-code-hook') return hookRefusal(error)
-  if (refusals === 'json-rpc') return refusedRequest(error)
-  return media === 'text/html' ? refusal(request, error) : problem(error)
+  if (refusals === 'json-rpc') return refusedRequest(error, { request_id: requestId(request), publicUrl })
+  return media === 'text/html'
+    ? refusal(request, publicUrl, error)
+    : problem(error, { request_id: requestId(request), publicUrl })
 }
+
+export const serve = async (request: Request, env: Env, context: ExecutionContext): Promise<Response> =>
+  withRequestId(request, await app.fetch(request, env, context))
 
 /**
  * Refuses repeated names: of two values, one reader could take the first and another the last
@@ -213,13 +223,14 @@ const authenticateBeforeBody = (
     ? claimedWorker(request, env)
     : identify(route, request, new Uint8Array(), env, pathParams)
 
-app.notFound((context) => unrouted(context.req.raw))
+app.notFound((context) => unrouted(context.req.raw, identityOf(context.env).publicUrl))
 
 app.onError((error, context) => {
-  const instance = crypto.randomUUID()
-  logError(instance, error)
-  const internal = failure('internal', `an internal error of the edge, logged as ${instance}`)
+  const { raw } = context.req
+  const request_id = requestId(raw)
+  logError(error, { request_id })
+  const internal = failure('internal', `an internal error of the edge, logged as ${request_id}`)
   return context.req.path === ROUTES.adviseClaudeCode.path
     ? hookRefusal(internal)
-    : refusal(context.req.raw, internal, { 'x-instance': instance })
+    : refusal(raw, identityOf(context.env).publicUrl, internal)
 })

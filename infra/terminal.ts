@@ -69,7 +69,7 @@ export async function follow(
   let after: number | undefined
   while (!ended.aborted) {
     const query = after === undefined ? { last: 1 } : { after }
-    const page = await operator('listCalls', {
+    const page = await operator('listEndedCalls', {
       query,
       ...(after === undefined ? {} : { wait: 25 }),
       signal: ended,

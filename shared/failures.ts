@@ -226,7 +226,7 @@ export const FAILURES = {
   never_claimed: us(200, 'propose it again; if it needs a worker, first check that one runs in its pool'),
   // Us
   unavailable: temporary(503, 'us', 1, 'try again shortly'),
-  internal: us(500, 'report it with the `instance` of this response'),
+  internal: us(500, 'report it with the `request_id` of this response'),
 } as const satisfies Record<string, Entry>
 
 export type Code = keyof typeof FAILURES

@@ -525,6 +525,11 @@ export const LIMITS = {
   /** One page of a list. */
   page: 100,
   ...MCP_LIMITS,
+  /**
+   * Rows that one page of a list of calls compares with a second filter: a few milliseconds of the
+   * only thread.
+   */
+  list_scan: 10_000,
 } as const
 
 /** Limits of a call if neither tool, agent nor run sets lower ones. */

@@ -13,6 +13,7 @@ import type { Paint } from '../shell/terminal-text.ts'
 import { columns, inline, json, listing, time } from '../shell/terminal-text.ts'
 import { FILE_FLAG, fileRefs, readFiles, uploadFiles } from './call-files.ts'
 import { followOne, followToEnd } from './follow.ts'
+import { listCalls, listRuns } from './lists.ts'
 import { cancelling, exitsWithZero, rawOutput, showCall } from './render.ts'
 
 const WAIT = { value: 'S', what: `seconds to wait for its end, at most ${LIMITS.wait_s}` } as const
@@ -148,38 +149,6 @@ const cancelOne = command({
     const ended = await api('readCall', { params: params.value, wait: wait.value, signal: until })
     if (!ended.ok && !until.aborted) return ended
     return cancelled(ended.ok ? ended.value : asked.value, paint)
-  },
-})
-
-const listCalls = command({
-  words: ['calls', 'list'],
-  args: {},
-  flags: { last: { value: 'N', what: `how many, at most ${LIMITS.page} (default: 20)` } },
-  does: 'List the calls of all agents that ended most recently',
-  key: 'operator',
-  async run({ flags, api, paint }) {
-    const last = flags.last ?? '20'
-    if (!/^\d{1,3}$/.test(last)) return err(usage('`--last` must be a number'))
-    const list = await api('listCalls', { query: { last: Number(last) } })
-    if (!list.ok) return list
-    const rows = list.value.items.map(({ at_ms, state, tool, took_ms, agent, call: id }) => [
-      time(at_ms),
-      state,
-      tool,
-      `${took_ms} ms`,
-      agent,
-      id,
-    ])
-    return ok({
-      ok: true,
-      json: list.value.items,
-      text: listing(
-        paint,
-        ['ended', 'state', 'tool', 'took, with waiting', 'agent', 'call'],
-        rows,
-        'no call has ended yet',
-      ),
-    })
   },
 })
 
@@ -332,6 +301,7 @@ export const CALLS: readonly Command[] = [
   followOne,
   listCalls,
   cancelOne,
+  listRuns,
   showRun,
   cancelRun,
   journal,

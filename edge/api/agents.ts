@@ -3,17 +3,18 @@
 
 import type { CallOrigin } from '../../shared/evidence/origin.ts'
 import { failure } from '../../shared/failures.ts'
+import { splitId } from '../../shared/ids.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { Call } from '../../shared/wire/calls.ts'
 import type { Env } from '../bindings.ts'
-import { runObject } from '../bindings.ts'
+import { logObject, runObject } from '../bindings.ts'
 import type { Canceller } from '../call/lifecycle.ts'
 import { authorize, isListed } from '../decision/decide.ts'
 import type { AgentPrincipal } from '../directory/directory.ts'
 import type { Identified } from '../http/intake.ts'
 import { idempotencyKey, identifyByKey, namedAgent, waitMs } from '../http/intake.ts'
 import { fileResponse, headersOf } from '../http/response-headers.ts'
+import type { RunQuery } from '../log/call-index-store.ts'
 import { callOf, runOf, runRecord } from '../run/find-run.ts'
 import { pieceAsJson, streamCall } from './call-event-stream.ts'
 import { dryRun } from './dry-run.ts'
@@ -25,6 +26,9 @@ type RouteNames =
   | 'listFiles'
   | 'proposeCall'
   | 'proposeCallInNewRun'
+  | 'listCalls'
+  | 'readCallById'
+  | 'listRuns'
   | 'readRun'
   | 'cancelRun'
   | 'readCall'
@@ -65,20 +69,18 @@ export const agentRoutes: Verbs<RouteNames> = {
     if (!run.ok) return run
     if (!key.ok) return key
     const { directory, principal } = caller
-    return callResponse(
-      await run.value.propose({
-        version: directory.version,
-        agent: principal.name,
-        tool: body.tool,
-        args: body.args,
-        files: body.files ?? [],
-        origin: originOf(body),
-        key: key.value,
-        create: null,
-        join: false,
-        waitMs: waitMs(request),
-      }),
-    )
+    return run.value.propose({
+      version: directory.version,
+      agent: principal.name,
+      tool: body.tool,
+      args: body.args,
+      files: body.files ?? [],
+      origin: originOf(body),
+      key: key.value,
+      create: null,
+      join: false,
+      waitMs: waitMs(request),
+    })
   },
 
   async proposeCallInNewRun({ env, request, caller, body }) {
@@ -87,20 +89,35 @@ export const agentRoutes: Verbs<RouteNames> = {
     if (!key.ok) return key
     const record = runRecord(env, agentOf(caller), run, key.value === null ? null : `call ${key.value}`)
     const object = runObject(env, record.tenant, record.id)
-    return callResponse(
-      await object.propose({
-        version: caller.directory.version,
-        agent: record.agent,
-        tool,
-        args,
-        files: [],
-        origin: originOf(body),
-        key: key.value,
-        create: record,
-        join: false,
-        waitMs: waitMs(request),
-      }),
-    )
+    return object.propose({
+      version: caller.directory.version,
+      agent: record.agent,
+      tool,
+      args,
+      files: [],
+      origin: originOf(body),
+      key: key.value,
+      create: record,
+      join: false,
+      waitMs: waitMs(request),
+    })
+  },
+
+  async listCalls({ env, caller, query }) {
+    const range = listRange(caller, query)
+    if (!range.ok) return range
+    const { tool, state } = query
+    return ok(await logObject(env, caller.directory.tenant).calls({ ...range.value, tool, state }))
+  },
+
+  async listRuns({ env, caller, query }) {
+    const range = listRange(caller, query)
+    return range.ok ? ok(await logObject(env, caller.directory.tenant).runs(range.value)) : range
+  },
+
+  async readCallById({ env, request, caller, params }) {
+    const call = findCall(env, caller, { ...params, run: splitId(params.call).run })
+    return call.ok ? call.value.run.read(readerOf(caller), call.value.n, waitMs(request)) : call
   },
 
   async readRun({ env, caller, params }) {
@@ -219,17 +236,6 @@ export const agentRoutes: Verbs<RouteNames> = {
 const originOf = ({ reason }: Pick<Incoming<'proposeCall'>['body'], 'reason'>): CallOrigin =>
   reason === undefined ? {} : { reason }
 
-/** Answers 202 until the call has ended: it waits for a human, a worker or its process. */
-function callResponse(result: Result<Call>): Result<Call | Response> {
-  if (!result.ok || result.value.ended_at_ms !== undefined) return result
-  return ok(
-    new Response(JSON.stringify(result.value), {
-      status: 202,
-      headers: headersOf('application/json'),
-    }),
-  )
-}
-
 const agentOf = ({ principal }: Identified): AgentPrincipal => principal as AgentPrincipal // the route admits only agents
 const agentSpec = (principal: Identified['principal']) => (principal as AgentPrincipal).spec // the caller has checked `kind`
 
@@ -242,6 +248,21 @@ const takesFiles = ({ directory, principal }: Identified): boolean =>
 /** An agent reads its own runs; null stands for an operator, who reads every agent's. */
 const readerOf = ({ principal }: Identified): string | null =>
   principal.kind === 'Agent' ? principal.name : null
+
+/**
+ * The part of a list that the caller may read. An agent gets its own, and nothing from before it was
+ * created: an earlier agent of its name was another one.
+ */
+function listRange(
+  { principal }: Identified,
+  { agent, since, limit, cursor }: Incoming<'listRuns'>['query'],
+): Result<RunQuery> {
+  if (principal.kind !== 'Agent') return ok({ agent, since, limit, before: cursor })
+  if (agent !== undefined && agent !== principal.name)
+    return err(failure('forbidden', 'an agent lists only what is its own: leave `agent` out'))
+  const { name, since: createdAt } = principal as AgentPrincipal // its `kind` says so
+  return ok({ agent: name, since: Math.max(since ?? 0, createdAt), limit, before: cursor })
+}
 
 /** A stream outlives its request, so the current key and policy count. */
 async function mayStillRead(request: Request, env: Env): Promise<boolean> {

@@ -32,7 +32,7 @@ type RouteNames =
   | 'readArguments'
   | 'previewAnswer'
   | 'revokeLinks'
-  | 'listCalls'
+  | 'listEndedCalls'
   | 'putTool'
   | 'readTool'
   | 'deleteTool'
@@ -111,7 +111,7 @@ export const operatorRoutes: Verbs<RouteNames> = {
     return found.value.run.revokeLinks(found.value.n, caller.principal.name, of)
   },
 
-  async listCalls({ env, request, caller, query }) {
+  async listEndedCalls({ env, request, caller, query }) {
     return ok({
       items: await logObject(env, caller.directory.tenant).ended(query.after, query.last, waitMs(request)),
     })

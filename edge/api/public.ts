@@ -6,10 +6,9 @@ import { err, ok } from '../../shared/result.ts'
 import type { Env } from '../bindings.ts'
 import { DEFAULT_TENANT, installationObject, logObject, poolObject, tenantObject } from '../bindings.ts'
 import { isTenant } from '../http/known-tenants.ts'
-import { openapi } from '../http/openapi.ts'
+import { openapi } from '../http/openapi/document.ts'
 import { headersOf } from '../http/response-headers.ts'
-import { docsPage } from '../pages/api-docs.tsx'
-import { html } from '../pages/approval-page.tsx'
+import { docsPage } from '../pages/api-docs/page.tsx'
 import { engineAnswers } from '../policy/engine.ts'
 import { METRICS_TYPE, openMetrics } from '../tenant/metrics.ts'
 import type { Verbs } from './verb.ts'
@@ -73,7 +72,7 @@ export const openRoutes: Verbs<RouteNames> = {
       }),
     )
   },
-  async docs() {
-    return ok(html(docsPage()))
+  async docs({ env }) {
+    return ok(docsPage(env.PUBLIC_URL))
   },
 }

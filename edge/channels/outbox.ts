@@ -137,7 +137,7 @@ export class ChannelOutbox {
     try {
       const sending = row.kind === 'event' ? this.#sendEvent(id) : this.#send(id)
       const sent = await sending.catch((error: unknown): DeliveryResult => {
-        logError(crypto.randomUUID(), error)
+        logError(error)
         return err({ again: true, why: 'an internal error; see the edge’s log' })
       })
       const present = this.#store.delivery(id)

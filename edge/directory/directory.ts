@@ -178,7 +178,8 @@ function load(
 ): LoadedDirectory {
   const { agents, operators, workers } = state === 'deleted' ? NO_ONE : people
   const ready = compileWithFloor(policies.texts)
-  if (!ready.ok) logError(tenant, `policy set ${policies.version} can't be compiled: ${ready.error.detail}`)
+  if (!ready.ok)
+    logError(`policy set ${policies.version} can't be compiled: ${ready.error.detail}`, { tenant })
   const vault = openVault(secrets, formerSecrets, new Sealing(vaultKey, tenant))
   const keys = new Map<string, { kind: KeyKind; hash: Buffer; principal: AgentPrincipal | Principal }>()
   const agentMap = new Map<string, AgentPrincipal>()

@@ -5,17 +5,25 @@ import type { Failure } from '../../shared/failures.ts'
 import { adviceOf, entryOf } from '../../shared/failures.ts'
 import { headersOf } from './response-headers.ts'
 
-export function problem(failure: Failure, headers: Record<string, string> = {}): Response {
+/** The request that is refused, and the address of the edge, whose `/docs` describes the code. */
+export type Occasion = { readonly request_id: string; readonly publicUrl: string }
+
+export function problem(
+  failure: Failure,
+  { request_id, publicUrl }: Occasion,
+  headers: Record<string, string> = {},
+): Response {
   const { code, detail, errors, epoch } = failure
   const { status, retry, after_s } = entryOf(code)
   const body = {
-    type: `https://countersign.dev/problems/${code}`,
+    type: `${publicUrl}/docs#problem-${code}`,
     title: code.replaceAll('_', ' '),
     status: httpStatus(status),
     code,
     detail,
     todo: adviceOf(failure),
     retry,
+    request_id,
     ...(errors === undefined ? {} : { errors }),
     ...(epoch === undefined ? {} : { epoch }),
   }

@@ -1,6 +1,6 @@
 // The tenant's transparency log: an append-only Merkle tree over the ends of its calls, and its
-// signed head. Operators can also read the leaves as a list. It contains no arguments and no
-// outputs.
+// signed head. Operators can also read the leaves as a list. Beside it, the lists of calls and runs.
+// It contains no arguments and no outputs.
 
 import { DurableObject } from 'cloudflare:workers'
 import { and, asc, count, desc, eq, gt, gte, inArray, lt, max, ne, sql } from 'drizzle-orm'
@@ -15,10 +15,19 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { ShadowCount, ShadowDifference } from '../../shared/routes/rehearsals.ts'
+import type { ListedCall } from '../../shared/wire/calls.ts'
+import type { ListedRun } from '../../shared/wire/runs.ts'
 import type { Env } from '../bindings.ts'
 import { DEFAULT_TENANT, identityOf } from '../bindings.ts'
 import { eraseObject, openDatabase } from '../platform/database.ts'
 import { Waiters } from '../platform/waiters.ts'
+import {
+  CallIndex,
+  type CallQuery,
+  type ListPage,
+  type RunQuery,
+  type RunReports,
+} from './call-index-store.ts'
 import { leaves, nodes } from './tables.ts'
 
 /**
@@ -101,6 +110,7 @@ export class LogObject extends DurableObject<Env> {
   readonly #db = openDatabase(this.ctx, migrations)
   readonly #waiters = new Waiters<'leaf'>()
   readonly #q = statements(this.#db)
+  readonly #index = new CallIndex(this.#db)
   /**
    * The last full subtree of each level, on which an append builds. If a transaction is rolled
    * back, the nodes it left here are computed again before they are read.
@@ -121,9 +131,14 @@ export class LogObject extends DurableObject<Env> {
     this.#size = last === undefined ? 0 : last.index + 1
   }
 
-  /** Appends the ends that are new, which their positions in the run's journal show. */
-  async append(run: string, ends: readonly Leaf[]): Promise<void> {
+  /**
+   * Appends the ends that are new, which their positions in the run's journal show, and updates the
+   * lists.
+   */
+  async append(run: string, ends: readonly Leaf[], reports?: RunReports): Promise<void> {
     this.#size = this.ctx.storage.transactionSync(() => {
+      if (reports !== undefined) this.#index.put(reports)
+      if (ends.length === 0) return this.#size
       let size = this.#size
       const known = this.#q.lastOf.get({ run })?.seq ?? 0
       for (const end of ends.filter(({ seq }) => seq > known)) {
@@ -142,7 +157,15 @@ export class LogObject extends DurableObject<Env> {
       }
       return size
     })
-    this.#waiters.wake('leaf')
+    if (ends.length > 0) this.#waiters.wake('leaf')
+  }
+
+  async calls(query: CallQuery): Promise<ListPage<ListedCall>> {
+    return this.#index.calls(query)
+  }
+
+  async runs(query: RunQuery): Promise<ListPage<ListedRun>> {
+    return this.#index.runs(query)
   }
 
   /** Reads a node's hash: leaves are level 0, higher levels are in the table `nodes`. */
@@ -285,7 +308,7 @@ export class LogObject extends DurableObject<Env> {
       .where(OF_CALLS)
       .limit(LIMITS.page)
       .all()
-    return rows.map(({ run }) => run)
+    return [...new Set([...rows.map(({ run }) => run), ...this.#index.runsBut(removed)])]
   }
 
   /** Part of deleting the tenant. */

@@ -1,5 +1,5 @@
 // Tables of a LogObject: the leaves of the tenant's Merkle log, with what operators can read of
-// each, and the tree's inner nodes.
+// each, the tree's inner nodes, and the lists of calls and runs.
 
 import { isNotNull } from 'drizzle-orm'
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
@@ -32,6 +32,50 @@ export const leaves = sqliteTable(
     index('leaves_shadow')
       .on(table.shadowSince, table.shadowFrom, table.shadowTo)
       .where(isNotNull(table.shadowSince)),
+  ],
+)
+
+/**
+ * The calls of the tenant, each as its run last reported it, numbered in the order of creation. Each
+ * index is a list in that order, and holds what other filters compare, so that a row is read only to
+ * be shown.
+ */
+export const listedCalls = sqliteTable(
+  'listed_calls',
+  {
+    place: integer().primaryKey(),
+    call: text().notNull(),
+    /** Position in the run's journal: an older report changes nothing. */
+    seq: integer().notNull(),
+    agent: text().notNull(),
+    tool: text().notNull(),
+    state: text().notNull(),
+    createdAt: integer('created_at').notNull(),
+    endedAt: integer('ended_at'),
+  },
+  (table) => [
+    uniqueIndex('listed_calls_call').on(table.call),
+    index('listed_calls_agent').on(table.agent, table.place, table.tool, table.state),
+    index('listed_calls_tool').on(table.tool, table.place, table.agent, table.state),
+    index('listed_calls_state').on(table.state, table.place, table.agent, table.tool),
+  ],
+)
+
+/** The runs of the tenant, numbered likewise. */
+export const listedRuns = sqliteTable(
+  'listed_runs',
+  {
+    place: integer().primaryKey(),
+    run: text().notNull(),
+    agent: text().notNull(),
+    session: text().notNull(),
+    channel: text(),
+    cancelled: integer({ mode: 'boolean' }).notNull(),
+    createdAt: integer('created_at').notNull(),
+  },
+  (table) => [
+    uniqueIndex('listed_runs_run').on(table.run),
+    index('listed_runs_agent').on(table.agent, table.place),
   ],
 )
 

@@ -1,9 +1,9 @@
 // The MCP endpoint: one function that reads like the order of its checks, and the table of methods.
 
-import { randomUUID } from 'node:crypto'
-import { failure } from '../../shared/failures.ts'
+import { type Failure, failure } from '../../shared/failures.ts'
 import { identityOf } from '../bindings.ts'
 import { requirePermission } from '../decision/decide.ts'
+import { requestId } from '../http/request-id.ts'
 import { logError } from '../platform/error-log.ts'
 import type { McpContext } from './context.ts'
 import { type McpMessage, type McpRequest, readMessage } from './envelope.ts'
@@ -33,17 +33,18 @@ type Admitted = Omit<McpContext, 'accepted' | 'publicUrl'>
 export async function answerMcp(admitted: Admitted, body: Uint8Array): Promise<Response> {
   const { request, env } = admitted
   const { publicUrl } = identityOf(env)
+  const refuse = (why: Failure) => refusedRequest(why, { request_id: requestId(request), publicUrl })
   const foreign = checkOrigin(request, publicUrl)
-  if (foreign !== undefined) return refusedRequest(foreign)
+  if (foreign !== undefined) return refuse(foreign)
   const accepted = acceptedOf(request.headers)
   if (!accepted.json && !accepted.stream)
-    return refusedRequest(
+    return refuse(
       failure('not_acceptable', 'the `Accept` header names no type that this endpoint answers with'),
     )
   if (!/^application\/json(?:;\s*charset=utf-8)?$/i.test(request.headers.get('content-type') ?? ''))
-    return refusedRequest(failure('unsupported_media_type', 'the body must be JSON'))
+    return refuse(failure('unsupported_media_type', 'the body must be JSON'))
   if (request.headers.has('idempotency-key'))
-    return refusedRequest(
+    return refuse(
       failure(
         'invalid_request',
         'a header would merge all calls of a client; name the key in `_meta`: `dev.countersign/idempotencyKey`',
@@ -55,9 +56,9 @@ export async function answerMcp(admitted: Admitted, body: Uint8Array): Promise<R
   try {
     return await answerMessage(context, message.value)
   } catch (error) {
-    const instance = randomUUID()
-    logError(instance, error)
-    const internal = failure('internal', `an internal error of the edge, logged as ${instance}`)
+    const request_id = requestId(request)
+    logError(error, { request_id })
+    const internal = failure('internal', `an internal error of the edge, logged as ${request_id}`)
     return errorAnswer(message.value.kind === 'request' ? message.value.id : null, failureError(internal))
   }
 }

@@ -3,10 +3,10 @@
 // notices in workerd that its client is gone, and only at the second write afterwards: the first
 // one makes the client's host refuse.
 
-import { randomUUID } from 'node:crypto'
 import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { UNKNOWN_KEY } from '../http/intake.ts'
+import { requestId } from '../http/request-id.ts'
 import { headersOf } from '../http/response-headers.ts'
 import { logError } from '../platform/error-log.ts'
 import type { McpContext } from './context.ts'
@@ -28,7 +28,7 @@ export type Held = {
   readonly released: () => Promise<unknown>
 }
 
-type Context = Pick<McpContext, 'accepted' | 'stillCaller'>
+type Context = Pick<McpContext, 'request' | 'accepted' | 'stillCaller'>
 type Step = IteratorResult<string, LastMessage>
 
 /** How a kind of response carries messages, and what it sends to show that it is still there. */
@@ -45,7 +45,7 @@ const PROBE_PART = 1 / 10
 const PROBE_LEAST_MS = 30
 const PROBE_MOST_MS = 250
 
-export function answerHeld({ accepted, stillCaller }: Context, held: Held): Response {
+export function answerHeld({ request, accepted, stillCaller }: Context, held: Held): Response {
   const { id, messages, gone, released } = held
   const framing = accepted.stream ? EVENTS : DOCUMENT
   const text = new TextEncoder()
@@ -66,7 +66,9 @@ export function answerHeld({ accepted, stillCaller }: Context, held: Held): Resp
         state = 'answered'
         return send(framing.message(last.message))
       }
-      next ??= messages.next().catch((error: unknown) => ({ done: true, value: brokenOff(id, error) }))
+      next ??= messages
+        .next()
+        .catch((error: unknown) => ({ done: true, value: brokenOff(request, id, error) }))
       const step = await nextOrHeartbeat(next)
       if ((await stillCaller()) === null) {
         send(framing.message(errorMessage(id, failureError(UNKNOWN_KEY))))
@@ -87,10 +89,10 @@ export function answerHeld({ accepted, stillCaller }: Context, held: Held): Resp
 const pause = (ms: number): Promise<void> => new Promise((go) => setTimeout(go, ms))
 
 /** The wait failed, for example because the run's object restarted. The call itself goes on. */
-function brokenOff(id: Id, error: unknown): LastMessage {
-  const instance = randomUUID()
-  logError(instance, error)
-  const why = failure('internal', `the wait broke off, logged as ${instance}; ask again to go on waiting`)
+function brokenOff(request: Request, id: Id, error: unknown): LastMessage {
+  const request_id = requestId(request)
+  logError(error, { request_id })
+  const why = failure('internal', `the wait broke off, logged as ${request_id}; ask again to go on waiting`)
   return { message: errorMessage(id, failureError(why)) }
 }
 

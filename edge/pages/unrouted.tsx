@@ -5,6 +5,7 @@ import { adviceOf, entryOf, type Failure, failure } from '../../shared/failures.
 import { ROUTES } from '../../shared/routes/all.ts'
 import type { Caller, Route } from '../../shared/routes/route.ts'
 import { problem } from '../http/problem.ts'
+import { requestId } from '../http/request-id.ts'
 import { html, Page, Prose } from './approval-page.tsx'
 
 /** Browsers say in `accept` that they want HTML. Below `/v1/` there are no pages. */
@@ -12,8 +13,13 @@ const isBrowser = (request: Request): boolean =>
   /\btext\/html\b/.test(request.headers.get('accept') ?? '') &&
   !new URL(request.url).pathname.startsWith('/v1/')
 
-export function refusal(request: Request, why: Failure, headers: Record<string, string> = {}): Response {
-  if (!isBrowser(request)) return problem(why, headers)
+export function refusal(
+  request: Request,
+  publicUrl: string,
+  why: Failure,
+  headers: Record<string, string> = {},
+): Response {
+  if (!isBrowser(request)) return problem(why, { request_id: requestId(request), publicUrl }, headers)
   const page = html(<RefusalPage failure={why} />, entryOf(why.code).status)
   for (const [name, value] of Object.entries(headers)) page.headers.set(name, value)
   return page
@@ -56,15 +62,16 @@ const NO_PAGE: Failure = {
   todo: 'check the address, or start at the console’s inbox',
 }
 
-export function unrouted(request: Request): Response {
+export function unrouted(request: Request, publicUrl: string): Response {
   const { pathname } = new URL(request.url)
   const browses = isBrowser(request)
   if (browses && pathname === '/')
     return new Response(null, { status: 302, headers: { location: '/console', 'cache-control': 'no-store' } })
   const methods = methodsAt(pathname).join(', ')
-  if (methods === '') return refusal(request, browses ? NO_PAGE : NO_ROUTE)
+  if (methods === '') return refusal(request, publicUrl, browses ? NO_PAGE : NO_ROUTE)
   return refusal(
     request,
+    publicUrl,
     failure('method_not_allowed', `${request.method} is not a method of this route; use ${methods}`),
     {
       allow: methods,

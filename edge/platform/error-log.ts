@@ -1,11 +1,13 @@
-// Writes unexpected errors to the log, with the instance id that the caller received. Never logs
-// the content of a request.
+// Writes unexpected errors to the log, with what they are about: a request's id, a tenant, a secret's
+// name. Never logs the content of a request.
 
-export function logError(instance: string, error: unknown): void {
+type Subject = { readonly [K in 'request_id' | 'tenant' | 'secret']?: string }
+
+export function logError(error: unknown, subject: Subject = {}): void {
   console.error(
     JSON.stringify({
       level: 'error',
-      instance,
+      ...subject,
       error: error instanceof Error ? (error.stack ?? error.message) : String(error),
     }),
   )

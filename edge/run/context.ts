@@ -19,9 +19,11 @@ import { UsageLedger } from './usage-ledger.ts'
 import { WorkerLeases } from './worker-leases.ts'
 
 /**
- * No list of the tenant names a run without calls, so the run itself checks once a day whether its
- * tenant was deleted.
+ * A run without calls has no deadline that would deliver its report to the tenant's list again. The
+ * list may also miss it when the tenant is deleted, so the run itself checks once a day whether its
+ * tenant still exists.
  */
+const LIST_AGAIN_MS = 2_000
 const IDLE_CHECK_MS = 24 * 3600_000
 
 /** The read methods of the run's store. */
@@ -104,7 +106,7 @@ export class RunContext {
       ({ tx }) => {
         this.#row = tx.row
         for (const next of tx.followUps) this.#follow(next)
-        if (tx.row?.calls === 0) this.arm(Date.now() + IDLE_CHECK_MS)
+        if (tx.row?.calls === 0) this.arm(Date.now() + (this.outbox.isListed ? IDLE_CHECK_MS : LIST_AGAIN_MS))
       },
     )
     return committed.then(({ result }) => result)
@@ -114,7 +116,7 @@ export class RunContext {
     if (next.kind === 'change') this.#performEffects(next)
     else if (next.kind === 'doorbell') this.#ring(next)
     else if (next.kind === 'output') this.output.wake(next.n)
-    else if (next.kind === 'journal') this.waiters.wake('journal')
+    else if (next.kind === 'run') this.#runChanged()
     else this.arm(next.at)
   }
 
@@ -132,9 +134,16 @@ export class RunContext {
     if (before?.state === 'granted' && status.state !== 'granted' && needsWorker(proposal))
       this.outbox.leave(this, proposal)
     if (mirror || hasEnded(status)) this.outbox.deliverSoon(this, mirror)
+    else this.outbox.listSoon(this)
     if (hasEnded(status)) this.waiters.wake(proposal.n)
     this.output.wake(proposal.n)
     this.waiters.wake('journal')
+  }
+
+  #runChanged(): void {
+    this.waiters.wake('journal')
+    if (this.#row?.cancelled === true) this.outbox.deliverSoon(this, false)
+    else this.outbox.listSoon(this)
   }
 
   #ring({ record: { proposal, status }, worker }: Doorbell): void {

@@ -1,7 +1,7 @@
 // Sends messages to other objects: doorbells to the pool, approvals to the tenant's inbox and
-// channels, ended calls to the tenant's log, events to the agent's webhook. Approvals, log entries
-// and events are derived from stored state and delivered at least once; the receivers are
-// idempotent. The alarm repeats a failed delivery.
+// channels, ended calls to the tenant's log, changed calls to its lists, events to the agent's
+// webhook. Approvals, log entries, list entries and events are derived from stored state and
+// delivered at least once; the receivers are idempotent. The alarm repeats a failed delivery.
 
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
 import { type Failure, failure } from '../../shared/failures.ts'
@@ -9,11 +9,12 @@ import { callId, splitId } from '../../shared/ids.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import type { Env } from '../bindings.ts'
 import { channelObject, logObject, poolObject, tenantObject } from '../bindings.ts'
-import type { CallRecord, Proposal } from '../call/lifecycle.ts'
+import { type CallRecord, hasEnded, type Proposal } from '../call/lifecycle.ts'
 import type { RunRecord, RunRow } from '../call/run.ts'
 import { holderOf } from '../call/shared-folder.ts'
 import type { AgentEvent } from '../directory/agent-webhook.ts'
-import { directoryAt, type LoadedDirectory, takeCall } from '../directory/directory.ts'
+import { directoryAt, isDeleted, type LoadedDirectory, takeCall } from '../directory/directory.ts'
+import type { CallReport, RunReport } from '../log/call-index-store.ts'
 import type { Leaf } from '../log/log-object.ts'
 import type { RunContext } from './context.ts'
 import { PAGE, type RunStore } from './store.ts'
@@ -66,6 +67,8 @@ export class Outbox {
   /** When a call was last forwarded to a worker that can run it. */
   readonly #forwardedAt = new Map<number, number>()
   #logScheduled = false
+  /** The state in which the tenant's list has the run. */
+  #listedAs: 'open' | 'cancelled' | null = null
 
   constructor(store: Pick<RunStore, 'markMirrored'>) {
     this.#store = store
@@ -118,6 +121,14 @@ export class Outbox {
   deliverSoon(run: RunContext, approvals: boolean): void {
     run.arm(Date.now() + RETRY_MS)
     if (approvals) setTimeout(() => void this.#deliverApprovals(run), 0)
+    this.listSoon(run)
+  }
+
+  /**
+   * Reports changes to the tenant's lists, in batches with the log. It sets no alarm: until a call
+   * ends, one is set for it anyway.
+   */
+  listSoon(run: RunContext): void {
     if (this.#logScheduled) return
     this.#logScheduled = true
     setTimeout(() => {
@@ -146,21 +157,49 @@ export class Outbox {
   }
 
   async #deliverLog(run: RunContext): Promise<void> {
-    const { record, logged } = rowOf(run)
+    // A report that comes after the tenant was erased would make its log again.
+    const gone = await isDeleted(run.env, rowOf(run).record.tenant).catch(() => null)
+    if (gone === null) return run.arm(Date.now() + RETRY_MS)
+    if (gone) return
+    const { record, cancelled, logged } = rowOf(run)
     const entries = run.store.journal(record.id, logged)
-    const last = entries.at(-1)?.seq
-    if (last === undefined) return
-    const leaves = entries.flatMap((entry) => leafOf(run, record, entry) ?? [])
+    const last = entries.at(-1)?.seq ?? logged
+    const state = cancelled ? 'cancelled' : 'open'
+    const report = state === this.#listedAs ? null : runReport(record, cancelled)
+    if (last === logged && report === null) return
+    const { leaves, calls } = changesIn(run, record, entries, last)
     try {
-      await logObject(run.env, record.tenant).append(record.id, leaves)
+      await logObject(run.env, record.tenant).append(record.id, leaves, { run: report, calls })
       await reportToAgent(run, record, entries)
     } catch {
       return run.arm(Date.now() + RETRY_MS)
     }
+    if (report !== null) this.#listedAs = state
     if (last <= rowOf(run).logged) return // another delivery was faster
     run.noteLogged(last)
     if (entries.length === PAGE) this.deliverSoon(run, false)
   }
+
+  /** Whether the tenant's list has the run, as far as this object knows. */
+  get isListed(): boolean {
+    return this.#listedAs !== null
+  }
+}
+
+/** The log's leaves for the calls that ended in these entries, and each changed call as it is now. */
+function changesIn(
+  run: RunContext,
+  { agent }: RunRecord,
+  entries: readonly JournalEntry[],
+  last: number,
+): { leaves: Leaf[]; calls: CallReport[] } {
+  const ids = new Set(entries.flatMap(({ call }) => call ?? []))
+  const changed = new Map([...ids].map((id) => [id, run.store.call(splitId(id).n)]))
+  const leaves = entries.flatMap((entry) => leafOf(agent, entry, changed.get(entry.call ?? '')) ?? [])
+  const calls = [...changed].flatMap(([call, record]) =>
+    record === undefined ? [] : [callReport(call, agent, record, last)],
+  )
+  return { leaves, calls }
 }
 
 /**
@@ -198,13 +237,11 @@ function eventsOf(run: RunContext, { seq, call, kind, body, at_ms }: JournalEntr
 
 /** The log's leaf for the end of a call; undefined for any other entry. */
 function leafOf(
-  run: RunContext,
-  { agent }: RunRecord,
+  agent: string,
   { seq, call, hash, body, at_ms }: JournalEntry,
+  ended: CallRecord | undefined,
 ): Leaf | undefined {
-  const ended =
-    call === null || body['attestation'] === undefined ? undefined : run.store.call(splitId(call).n)
-  if (call === null || ended === undefined) return undefined
+  if (call === null || body['attestation'] === undefined || ended === undefined) return undefined
   const { proposal, status } = ended
   return {
     seq,
@@ -218,6 +255,30 @@ function leafOf(
     shadow: proposal.shadow ?? null,
   }
 }
+
+const callReport = (
+  call: string,
+  agent: string,
+  { proposal, status }: CallRecord,
+  seq: number,
+): CallReport => ({
+  call,
+  seq,
+  agent,
+  tool: proposal.tool.name,
+  state: status.state,
+  createdAt: proposal.createdAt,
+  endedAt: hasEnded(status) ? status.at : null,
+})
+
+const runReport = ({ id, agent, session, channel, createdAt }: RunRecord, cancelled: boolean): RunReport => ({
+  run: id,
+  agent,
+  session,
+  channel,
+  cancelled,
+  createdAt,
+})
 
 function rowOf({ row }: RunContext): RunRow {
   if (row === undefined) throw new Error('this run does not exist')

@@ -33,7 +33,8 @@ export type FollowUp =
   | ({ readonly kind: 'change' } & CallChange)
   | ({ readonly kind: 'doorbell' } & Doorbell)
   | { readonly kind: 'output'; readonly n: number }
-  | { readonly kind: 'journal' }
+  /** The run was created or cancelled. */
+  | { readonly kind: 'run' }
   | { readonly kind: 'wake'; readonly at: number }
 
 const NO_KEYS: CallKeys = { key: null, joinKey: null }
@@ -64,7 +65,9 @@ export class RunTransaction {
 
   /** Returns the run's row; creates it if there is none. */
   createRun(record: RunRecord): RunRow {
-    this.#row ??= this.#stored = this.#store.createRun(record)
+    if (this.#row !== undefined) return this.#row
+    this.#row = this.#stored = this.#store.createRun(record)
+    this.#followUps.push({ kind: 'run' })
     return this.#row
   }
 
@@ -140,7 +143,7 @@ export class RunTransaction {
       ...this.#store.append(this.#run, Date.now(), 'run_cancelled', null, { by }),
       cancelled: true,
     }
-    this.#followUps.push({ kind: 'journal' })
+    this.#followUps.push({ kind: 'run' })
   }
 
   /** Stores a policy snapshot, once for each digest. */

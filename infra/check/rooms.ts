@@ -68,6 +68,7 @@ export const ROOMS: Readonly<Record<Side, Rooms>> = {
       'http',
       'approvals',
       'decision',
+      'log',
       'rehearsal',
       'skills',
       'channels',

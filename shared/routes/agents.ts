@@ -4,16 +4,17 @@ import { z } from 'zod'
 import { Bundle } from '../evidence/bundle.ts'
 import { JournalEntry } from '../evidence/journal.ts'
 import { PolicySnapshot } from '../evidence/policy-snapshot.ts'
+import { CallState } from '../evidence/statement.ts'
 import type { Code } from '../failures.ts'
-import { CallId, RunId, Sha256 } from '../fields.ts'
+import { CallId, RunId, Sha256, ToolName } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
 import { HeldFile } from '../plan/call-files.ts'
 import { HypotheticalCall, ProposedCall, ProposedCallInNewRun } from '../wire/call-request.ts'
-import { Call, DryRun } from '../wire/calls.ts'
+import { Call, DryRun, ListedCall } from '../wire/calls.ts'
 import { LIVE_EVENTS, Position } from '../wire/output-events.ts'
-import { Run, RunSpec } from '../wire/runs.ts'
+import { ListedRun, Run, RunSpec } from '../wire/runs.ts'
 import { ToolSummary } from '../wire/tools.ts'
-import { Bytes, Events, list, number, routes } from './route.ts'
+import { Bytes, Events, list, number, Paging, paged, routes } from './route.ts'
 
 const run = z.strictObject({ run: RunId })
 const call = z.strictObject({ run: RunId, call: CallId })
@@ -34,7 +35,9 @@ export const AGENTS = routes({
     action: 'run.create',
     summary: 'Create a run: one task with one budget',
     body: RunSpec,
+    reads: ['idempotency-key'],
     status: 201,
+    location: '/v1/runs/{id}',
     result: Run,
     failures: ['idempotency_key_reused'],
   },
@@ -71,7 +74,10 @@ export const AGENTS = routes({
     params: run,
     summary: 'Propose a call; `Prefer: wait=N` waits up to N seconds for its end',
     body: ProposedCall,
+    reads: ['idempotency-key', 'prefer'],
     status: 200,
+    pending_until: 'ended_at_ms',
+    location: '/v1/calls/{id}',
     result: Call,
     failures: ['not_found', 'no_such_file', ...PROPOSAL_FAILURES],
   },
@@ -82,9 +88,48 @@ export const AGENTS = routes({
     action: 'run.create',
     summary: 'Propose a call in a new run',
     body: ProposedCallInNewRun,
+    reads: ['idempotency-key', 'prefer'],
     status: 200,
+    pending_until: 'ended_at_ms',
+    location: '/v1/calls/{id}',
     result: Call,
     failures: PROPOSAL_FAILURES,
+  },
+  listCalls: {
+    method: 'GET',
+    path: '/v1/calls',
+    callers: ['agent', 'operator'],
+    action: 'run.read',
+    query: Paging.extend({ state: CallState.optional(), tool: ToolName.optional() }),
+    summary:
+      'List calls, newest first, one page at a time: an agent, its own; an operator, those of all agents. A call is listed, or listed in its new state, within a second',
+    status: 200,
+    result: paged(ListedCall),
+    failures: ['forbidden'],
+  },
+  readCallById: {
+    method: 'GET',
+    path: '/v1/calls/{call}',
+    callers: ['agent', 'operator'],
+    action: 'run.read',
+    params: call.omit({ run: true }),
+    summary: 'Read a call by its id alone; `Prefer: wait=N` waits for its end',
+    reads: ['prefer'],
+    status: 200,
+    result: Call,
+    failures: ['not_found'],
+  },
+  listRuns: {
+    method: 'GET',
+    path: '/v1/runs',
+    callers: ['agent', 'operator'],
+    action: 'run.read',
+    query: Paging,
+    summary:
+      'List runs, newest first, one page at a time: an agent, its own; an operator, those of all agents',
+    status: 200,
+    result: paged(ListedRun),
+    failures: ['forbidden'],
   },
   readRun: {
     method: 'GET',
@@ -115,6 +160,7 @@ export const AGENTS = routes({
     action: 'run.read',
     params: call,
     summary: 'Read a call; `Prefer: wait=N` waits for its end',
+    reads: ['prefer'],
     status: 200,
     result: Call,
     failures: ['not_found'],
@@ -213,6 +259,7 @@ export const AGENTS = routes({
     params: run,
     media: 'text/event-stream',
     summary: 'Stream the journal of a run as server-sent events; `Last-Event-ID` resumes',
+    reads: ['last-event-id'],
     status: 200,
     result: z.string(),
     failures: ['not_found'],

@@ -70,6 +70,7 @@ export const OPERATORS = routes({
     action: 'approval.list',
     summary:
       'List approvals in the order of their last change; `Prefer: wait=N` waits for the next change. Without `after` the list is empty and `latest` says where to begin',
+    reads: ['prefer'],
     query: z.strictObject({ after: number(Number.MAX_SAFE_INTEGER).optional() }),
     status: 200,
     result: z.strictObject({
@@ -160,12 +161,13 @@ export const OPERATORS = routes({
     result: Approval,
     failures: ['not_found', 'already_answered', 'already_ended'],
   },
-  listCalls: {
+  listEndedCalls: {
     method: 'GET',
-    path: '/v1/calls',
+    path: '/v1/log/calls',
     callers: ['operator'],
     action: 'run.read',
     summary: 'List ended calls of the tenant in the order of the log; `Prefer: wait=N` waits for the next',
+    reads: ['prefer'],
     query: z.strictObject({ after: number(1e9).default(0), last: number(LIMITS.page).optional() }),
     status: 200,
     result: list(

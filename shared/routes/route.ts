@@ -3,6 +3,9 @@
 
 import { z } from 'zod'
 import type { Code } from '../failures.ts'
+import { Name } from '../fields.ts'
+import { LIMITS } from '../limits.ts'
+
 /**
  * How a caller authenticates. `agent`, `operator`: API key. `console`: an operator's browser
  * session. `worker`: HTTP signature. `link`: the token in the path. `slack`: Slack's signature over
@@ -37,6 +40,15 @@ export type Route = {
   /** The largest body, if this route accepts more than others. */
   readonly body_bytes?: number
   readonly status: number
+  /** The answer is 202 instead, as long as the result lacks this field. */
+  readonly pending_until?: string
+  /** The path of what 201 and 202 are about, with fields of the result in braces. */
+  readonly location?: string
+  /**
+   * Standard headers of requests that the verb reads: `Idempotency-Key`, `Prefer: wait=N`,
+   * `Last-Event-ID`.
+   */
+  readonly reads?: readonly ('idempotency-key' | 'prefer' | 'last-event-id')[]
   readonly result: z.ZodType
   /** For an event stream: the data of each event, by its name. */
   readonly events?: Readonly<Record<string, z.ZodType>>
@@ -66,5 +78,21 @@ export const Events = z.custom<ReadableStream<Uint8Array>>((value) => value inst
 export const routes = <const T extends Record<string, Route>>(table: T): T => table
 
 export const list = <T extends z.ZodType>(item: T) => z.strictObject({ items: z.array(item) })
+/** One page of a list that is too long for one answer. `next`: the cursor of the next page, if there is one. */
+export const paged = <T extends z.ZodType>(item: T) =>
+  z.strictObject({ items: z.array(item), next: z.string().nullable() })
+/** The query of a paged list, newest first. An agent lists only what is its own. */
+export const Paging = z.strictObject({
+  agent: Name.optional(),
+  /** Created at this time or later, in milliseconds since 1970. */
+  since: z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER).optional(),
+  limit: z.coerce.number().int().min(1).max(LIMITS.page).default(LIMITS.page),
+  /** `next` of the previous page. */
+  cursor: z
+    .string()
+    .regex(/^[1-9][0-9]{0,15}$/, 'is not a cursor; send `next` of the previous page')
+    .transform(Number)
+    .optional(),
+})
 /** A whole number in a query. */
 export const number = (max: number) => z.coerce.number().int().min(0).max(max)

@@ -34,6 +34,7 @@ export const TENANTS = routes({
       quota: Quota.partial().default({}),
     }),
     status: 201,
+    location: '/v1/tenants/{name}',
     result: Tenant.extend({ operator: Name, key: z.string() }),
     failures: ['conflict', 'limit_reached'],
   },

@@ -79,6 +79,18 @@ export const Call = z.strictObject({
 })
 export type Call = z.infer<typeof Call>
 
+/** A call in a list. */
+export const ListedCall = z.strictObject({
+  id: CallId,
+  run: RunId,
+  agent: z.string(),
+  tool: z.string(),
+  state: CallState,
+  created_at_ms: Time,
+  ended_at_ms: Time.optional(),
+})
+export type ListedCall = z.infer<typeof ListedCall>
+
 /** The decision that a call would get now. `digest` is set for a call that exists. */
 export const DryRun = z.strictObject({ decision: Decision, digest: Sha256.nullable(), plan: Plan.nullable() })
 export type DryRun = z.infer<typeof DryRun>

@@ -25,3 +25,14 @@ export const Run = z.strictObject({
   journal: z.strictObject({ seq: z.int(), head: Sha256 }),
 })
 export type Run = z.infer<typeof Run>
+
+/** A run in a list. */
+export const ListedRun = Run.pick({
+  id: true,
+  agent: true,
+  session: true,
+  channel: true,
+  state: true,
+  created_at_ms: true,
+})
+export type ListedRun = z.infer<typeof ListedRun>

@@ -46,6 +46,17 @@ const approvalOf = ({ approval }: Call): string => approval?.id ?? ''
 const runs = (call: Call): Promise<true> =>
   eventually(`${call.id} runs`, () => hurt.marks(call.run).length > 0)
 
+test('a call and a run are listed although the edge was killed before it had listed them', async () => {
+  const run = await hurt.run()
+  const call = await hurt.propose('mark_asking', { mark: 'listed\n' })
+  await restartEdge()
+  await eventually('both are listed', async () => {
+    const calls = unwrap(await hurt.operator('listCalls', { query: { state: 'awaiting_approval' } })).items
+    const runs = unwrap(await hurt.operator('listRuns', { query: {} })).items
+    return calls.some(({ id }) => id === call.id) && runs.some(({ id }) => id === run)
+  })
+})
+
 test('if the edge is killed between approval and claim, the approval persists and the call runs once', async () => {
   await strike(hurt.stack.worker)
   const call = await hurt.propose('mark_asking', { mark: 'approved\n' })

@@ -4,6 +4,23 @@ import type { Held } from './mutant.ts'
 
 export const PEOPLE: readonly Held[] = [
   {
+    area: 'ids',
+    file: 'edge/api/agents.ts',
+    tests: ['test/edge/run/lists.test.ts'],
+    lines: [
+      [
+        'ok({ agent: name, since: Math.max(',
+        'ok({ agent: undefined, since: Math.max(',
+        'An agent lists the calls of every other agent.',
+      ],
+      [
+        'Math.max(since ?? 0, createdAt)',
+        'since ?? 0',
+        'An agent lists the calls of an earlier agent that had its name.',
+      ],
+    ],
+  },
+  {
     area: 'channels',
     file: 'edge/channels/slack/request.ts',
     tests: ['test/edge/channels/slack.test.ts'],

@@ -84,6 +84,11 @@ export class Fixtures {
     )
   }
 
+  /** A client with a key that an answer held. */
+  clientOf(key: string | undefined): Client {
+    return this.#principal('', key).client
+  }
+
   #principal(name: string, key: string | undefined): Principal {
     if (key === undefined) throw new Error(`\`${name}\` is not new, so it got no key`)
     return { name, key, client: client(this.url, bearer(key)) }

@@ -218,7 +218,7 @@ export class SlackInteractions {
    */
   async #withinAck(work: Promise<string>, interim: string, broken: string): Promise<string> {
     const done = work.catch((error: unknown) => {
-      logError(crypto.randomUUID(), error)
+      logError(error)
       return broken
     })
     this.#later(done)

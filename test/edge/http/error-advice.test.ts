@@ -343,11 +343,11 @@ const OPERATORS: readonly Row[] = [
   ],
   [
     'a page size that is no number',
-    () => ask('/v1/calls?last=many', { key: fixtures.rootKey }),
+    () => ask('/v1/calls?limit=many', { key: fixtures.rootKey }),
     '400 invalid_request',
     'the query does not match what this route expects',
     FIX,
-    [['/last', 'must be a number']],
+    [['/limit', 'must be a number']],
   ],
   [
     'a change by an auditor',
@@ -419,7 +419,8 @@ const fieldsIn = (errors: unknown) =>
 
 test('a refusal that is temporary says how long to wait, and no other refusal does', () => {
   const waits = Object.keys(FAILURES).flatMap((code) => {
-    const answer = problem(failure(code as keyof typeof FAILURES, 'a test')) // the table's own keys
+    const why = failure(code as keyof typeof FAILURES, 'a test') // the table's own keys
+    const answer = problem(why, { request_id: 'a test', publicUrl: fixtures.url })
     const after = answer.headers.get('retry-after')
     return after === null ? [] : [[code, answer.status, Number(after)]]
   })

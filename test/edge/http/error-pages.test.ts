@@ -13,7 +13,8 @@ const ask = (path: string, headers: Record<string, string> = {}): Promise<Respon
 
 test('/docs shows for each code whether it is a failed request or the end of a call', async () => {
   const page = await (await ask('/docs')).text()
-  const shown = (code: string) => new RegExp(`<code>${code}</code></td><td>([^<]*)</td>`).exec(page)?.[1]
+  const shown = (code: string) =>
+    new RegExp(`<tr id="problem-${code}"><td><code>${code}</code></td><td>([^<]*)</td>`).exec(page)?.[1]
   expect(
     [
       'budget_spent',

@@ -22,6 +22,7 @@ const Problem = z.strictObject({
   detail: z.string().regex(/[^.]$/),
   todo: z.string().regex(/[^.]$/),
   retry: z.boolean(),
+  request_id: z.uuid(),
   errors: z.array(z.strictObject({ at: z.string(), message: z.string() })).optional(),
 })
 
@@ -107,7 +108,8 @@ test.each(REFUSALS)(
     const answer = await send()
     const problem = Problem.parse(await answer.json())
     expect([answer.status, problem.status, problem.code]).toEqual([status, status, code])
-    expect(problem.type).toMatch(new RegExp(`/${code}$`))
+    expect(problem.type).toBe(new URL(`/docs#problem-${code}`, fixtures.url).href)
+    expect(answer.headers.get('request-id')).toBe(problem.request_id)
     expect([answer.headers.get('content-type'), answer.headers.get('cache-control')]).toEqual([
       'application/problem+json',
       'no-store',
@@ -185,7 +187,7 @@ test('HEAD on each readable route has no body and changes nothing', async () => 
 
 test('HEAD on a route of POST does nothing', async () => {
   const before = unwrap(await fixtures.root('listAgents', {})).items.length
-  for (const path of ['/v1/runs', '/v1/worker/enroll', `/v1/agents/${fixtures.name()}`]) {
+  for (const path of ['/v1/decisions', '/v1/worker/enroll', `/v1/agents/${fixtures.name()}`]) {
     expect((await ask(path, { method: 'HEAD', key: fixtures.rootKey })).status).toBeGreaterThanOrEqual(400)
   }
   expect(unwrap(await fixtures.root('listAgents', {})).items.length).toBe(before)

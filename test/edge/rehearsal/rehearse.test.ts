@@ -42,7 +42,7 @@ const propose = async (by = ann, tool = 'plain', args = {}) =>
 const answer = async ({ approval }: Call, decision: 'approve' | 'deny', by = root) =>
   unwrap(await by('answerApproval', { params: { id: approval?.id ?? '' }, body: { decision } }))
 
-const inLog = async () => unwrap(await root('listCalls', { query: { last: LIMITS.page } })).items
+const inLog = async () => unwrap(await root('listEndedCalls', { query: { last: LIMITS.page } })).items
 const logged = (calls: readonly Call[]) =>
   eventually('the log has them', async () => {
     const known = new Set((await inLog()).map(({ call }) => call))

@@ -237,7 +237,7 @@ test('J01 each ending is a leaf of the log, with a proof to the signed head', as
 })
 
 test('the list of ended calls follows the order of the log', async () => {
-  const listed = unwrap(await fixtures.root('listCalls', { query: { last: 100 } })).items
+  const listed = unwrap(await fixtures.root('listEndedCalls', { query: { last: 100 } })).items
   const mine = listed.filter(({ call }) => Object.values(ended).some(({ id }) => id === call))
   expect(mine).toHaveLength(Object.keys(ended).length)
   for (const { call, state, agent: by } of mine)
@@ -257,6 +257,6 @@ test('L7 neither journal nor log contains an argument or an output', async () =>
   ).items
   expect(items.length).toBeGreaterThan(2)
   expect(
-    JSON.stringify([items, unwrap(await fixtures.root('listCalls', { query: { last: 100 } }))]),
+    JSON.stringify([items, unwrap(await fixtures.root('listEndedCalls', { query: { last: 100 } }))]),
   ).not.toContain(secret)
 })

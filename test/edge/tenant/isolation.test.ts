@@ -30,6 +30,7 @@ const READ: readonly RouteName[] = [
   'readRun',
   'readJournal',
   'readCall',
+  'readCallById',
   'readAttestation',
   'cancelRun',
   'cancelCall',
@@ -43,7 +44,8 @@ async function ask(name: RouteName, ids: Record<string, string>, key: string): P
     method: route.method,
     headers: { authorization: `Bearer ${key}` },
   })
-  return { status: answer.status, body: await answer.text() }
+  const body = (await answer.text()).replace(/"request_id":"[0-9a-f-]{36}"/, '"request_id":"…"')
+  return { status: answer.status, body }
 }
 
 test('G11 on every route, another agent’s run and call get the same answer as ids that never existed', async () => {

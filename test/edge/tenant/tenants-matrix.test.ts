@@ -101,6 +101,7 @@ function alike({ status, body }: Answer, ids: Ids): Answer {
   for (const id of echoed.toSorted((a, b) => b.length - a.length)) text = text.replaceAll(id, '<id>')
   text = text
     .replace(/cs_[a-z]+_[a-z0-9-]+_\w+/g, '<key>')
+    .replace(/"request_id":"[0-9a-f-]{36}"/, '<request>')
     .replace(/(?:run|call|apr|att|wrk|std)_[0-9A-HJKMNP-TV-Z]{26}(?:_\d+)?/g, '<id>')
     .replaceAll(`version ${ids.version} `, 'version <id> ')
     .replace(/ed25519:[0-9a-f]{16}|"x":"[\w-]{43}"/g, '<key>')

@@ -27,7 +27,7 @@ test('D18 the first operator of a new tenant can administer it, and its agentsâ€
   unwrap(await agent.client('cancelCall', { params: { run: call.run, call: call.id } }))
   const ended = await eventually(
     'the call is in the tenantâ€™s log',
-    async () => unwrap(await acme.root('listCalls', { query: {} })).items[0],
+    async () => unwrap(await acme.root('listEndedCalls', { query: {} })).items[0],
   )
   expect([ended.call, ended.agent]).toEqual([call.id, agent.name])
   const head = unwrap(await client(dev.url)('logCheckpoint', { query: { tenant: 'tenants-acme' } }))

@@ -267,7 +267,7 @@ test('an outbox that is full of waiting events takes no more, and settled ones m
   const held = async (id: string) => (await deliveries(mine)).some(({ call }) => call === id)
   const refused = await end()
   await eventually('the log has the call', async () =>
-    unwrap(await hurt.operator('listCalls', { query: { last: 100 } })).items.some(
+    unwrap(await hurt.operator('listEndedCalls', { query: { last: 100 } })).items.some(
       ({ call }) => call === refused,
     ),
   )

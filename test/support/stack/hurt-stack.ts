@@ -189,7 +189,7 @@ export class HurtStack {
    */
   toldByLog({ id }: Call, within_ms: number): Promise<string> {
     const look = async (): Promise<string | undefined> => {
-      const { items } = unwrap(await insist(() => this.operator('listCalls', { query: { last: 100 } })))
+      const { items } = unwrap(await insist(() => this.operator('listEndedCalls', { query: { last: 100 } })))
       return items.find(({ call }) => call === id)?.state
     }
     return eventually(`the log tells the end of ${id}`, look, within_ms)

@@ -437,6 +437,6 @@ test('actions on skills form a hash chain, and each entry is a leaf of the signe
   const { proof, leaf } = unwrap(await anyone('logProof', { query: { index, size } }))
   expect(leaf).toBe(leafHash(Buffer.from(hash, 'hex')))
   expect(verifyInclusion({ leaf, index, size, proof, root })).toBe(true)
-  const calls = unwrap(await fixtures.root('listCalls', { query: { last: 100 } })).items
+  const calls = unwrap(await fixtures.root('listEndedCalls', { query: { last: 100 } })).items
   expect(calls.filter(({ call }) => call === '')).toEqual([]) // none of them is listed as a call
 })

@@ -1,0 +1,170 @@
+// Tools, agents, operators, secrets and workers, which operators administer; and tenants.
+
+import { Credential } from '../../../../shared/plan/plan.ts'
+import { OPERATORS } from '../../../../shared/routes/operators.ts'
+import { TENANTS } from '../../../../shared/routes/tenants.ts'
+import { Agent, AgentSpec, Operator, OperatorSpec } from '../../../../shared/wire/principals.ts'
+import { Secret, SecretSpec } from '../../../../shared/wire/secrets.ts'
+import { Quota, Tenant, TenantUse } from '../../../../shared/wire/tenants.ts'
+import { Capability, ProcessToolSpec, RegisteredTool } from '../../../../shared/wire/tools.ts'
+import { ProvenWorker, Worker } from '../../../../shared/wire/workers.ts'
+import { type Component, object, opaque, plain } from './component.ts'
+
+const TOOL = {
+  description: 'What the tool does, for the model and for people.',
+  input_schema: 'JSON Schema 2020-12 of the arguments.',
+  output_schema:
+    'Standard output must be one JSON object that matches; else the call fails with `invalid_output`.',
+  capabilities: 'What its calls are able to do. Hosts imply `network`, and secrets `secrets_read`.',
+  groups: 'Groups that policies can name: `resource in ToolGroup::"…"`.',
+  sensitive: 'Marks a tool as sensitive whose capabilities alone don’t.',
+  idempotent: 'Safe to run twice. Only then is a lost execution retried.',
+  spends: 'The argument that holds an amount to spend, in whole units. Policies limit its sum.',
+  approval_ttl_s: 'How long operators have to answer.',
+  executor: 'The program, and which arguments fill which parts of its command line.',
+  egress: 'The hosts that its calls may reach.',
+  secrets: 'Secrets that the process receives.',
+  credentials: 'Secrets that its proxy adds to requests, so that the process never holds them.',
+  workspace: '`call`: a new folder for each call. `run`: one folder for the calls of a run.',
+  input_files: 'Lets calls bring files, which are read-only in `/input`. Tier C only.',
+  output_files: 'Keeps the files that a call leaves in `/output`. Tier C only.',
+  limits: 'The most that one call may use. What is left out has a default.',
+}
+
+const AGENT = {
+  tools: 'Tools that it may call; `*` is every registered tool.',
+  channels: 'Channels that its runs may come from; absent means any.',
+  groups: 'Groups that policies can name.',
+  owners: 'Operators who are responsible for it; by default the one who creates it.',
+  budget: 'The most that one of its runs may use.',
+  files_bytes: 'Bytes of files that all of its runs may hold together.',
+  pool: 'The workers that run its calls.',
+  webhook: 'The address that gets the events of its calls.',
+  mcp: 'How the MCP endpoint treats its clients.',
+}
+
+const NAMED = {
+  name: 'Its name.',
+  created_at_ms: 'When it was created, in milliseconds since 1970.',
+}
+
+const TENANT = {
+  name: 'Its name, which is never used again.',
+  state: 'Whether its keys work and its data exists.',
+  created_at_ms: 'When it was created, in milliseconds since 1970.',
+  changed_at_ms: 'When state or quota last changed.',
+  quota: 'The most that it may use.',
+  erased: 'Whether the data of a deleted tenant has been removed, which may take a while.',
+}
+
+const WORKER = {
+  id: 'The id of the worker.',
+  name: 'Its name.',
+  pool: 'The pool that it serves.',
+  kid: 'The id of its key.',
+  tiers: 'The tiers that it may run now.',
+  advertised: 'The same, with the names of profiles.',
+  means: 'What calls may rely on: proven recently, and still reported.',
+  enrolled_at_ms: 'When it was enrolled.',
+  seen_at_ms: 'When it last sent a request.',
+  doubled_at_ms: 'When two processes last used its key at the same time: one of them is a copy.',
+  status: 'A revoked worker is refused.',
+  proof: 'What it has shown about its own sandbox.',
+}
+
+export const ADMINISTRATION: Readonly<Record<string, Component>> = {
+  ToolSpec: object(ProcessToolSpec, 'A tool that runs a program, as an operator registers it.', TOOL),
+  ToolEgress: object(ProcessToolSpec.shape.egress, 'The hosts that calls of a tool may reach.', {
+    mode: '`strict`: the kernel enforces it. `preflight`: arguments are checked. `none`: no restriction.',
+    hosts: 'The hosts.',
+    named_by: 'The argument that names the hosts of a call.',
+  }),
+  ToolLimits: opaque(
+    ProcessToolSpec.shape.limits,
+    'Limits that differ from the defaults: any fields of `Limits`.',
+  ),
+  RegisteredTool: object(
+    RegisteredTool,
+    'A registered tool: that of an operator, or one of an enabled skill.',
+    {
+      ...TOOL,
+      risk: 'The risk that the publisher of a skill declares. What the tool is granted may raise it.',
+      name: 'Its name.',
+      version: 'Each change is a new version.',
+      digest: 'The digest of this version.',
+      policy: 'The arguments as policies read them, and those that they can’t read.',
+    },
+  ),
+  Capability: plain(Capability, 'What calls of a tool are able to do.'),
+  Credential: object(Credential, 'A secret that the proxy adds to requests to one host.', {
+    secret: 'The name of the secret.',
+    host: 'The host and port.',
+    header: 'The header that carries it.',
+    format: 'The header’s value, in which `{}` is the secret. By default the secret alone.',
+    tls: 'Adds it to HTTPS requests: the proxy terminates TLS for this host, for this call alone.',
+  }),
+  AgentSpec: object(AgentSpec, 'An agent as an operator sets it up.', AGENT),
+  Agent: object(Agent, 'A machine principal that proposes calls.', {
+    ...AGENT,
+    ...NAMED,
+  }),
+  AgentWithKey: object(OPERATORS.putAgent.result, 'An agent, with its key if this request made it.', {
+    ...AGENT,
+    ...NAMED,
+    key: 'Shown this once.',
+    webhook_secret: 'The secret that signs its events. Shown this once.',
+  }),
+  RekeyedAgent: object(OPERATORS.rotateAgentKey.result, 'An agent, with its new key.', {
+    ...AGENT,
+    ...NAMED,
+    key: 'Shown this once.',
+  }),
+  OperatorSpec: object(OperatorSpec, 'An operator as another sets them up.', {
+    roles: 'Roles that policies can name. `admin`, `approver` and `auditor` come with permissions.',
+  }),
+  Operator: object(Operator, 'A human principal with roles.', {
+    roles: 'Roles that policies can name.',
+    name: 'Their name.',
+    created_at_ms: 'When they were created, in milliseconds since 1970.',
+  }),
+  SecretSpec: object(SecretSpec, 'A secret to store.', {
+    value: 'The value, which nobody can read back.',
+    tools: 'The tools that may use it.',
+    hosts: 'If set, no tool receives the value: the proxy adds it to requests to these hosts only.',
+  }),
+  Secret: object(Secret, 'A secret without its value.', {
+    name: 'Its name.',
+    version: 'Increases with each value.',
+    tools: 'The tools that may use it.',
+    hosts: 'The hosts that it is bound to.',
+    put_by: 'The operator who stored it.',
+    put_at_ms: 'When it was stored.',
+  }),
+  Worker: object(Worker, 'An enrolled host that runs calls.', WORKER),
+  ProvenWorker: object(ProvenWorker, 'A worker, with its signature under its last proof.', {
+    ...WORKER,
+    envelope: 'The proof as it was signed, to verify it offline.',
+  }),
+  Quota: object(Quota, 'The most that a tenant may use.', {
+    calls_per_day: 'Calls that its agents may propose within one day in UTC.',
+    files_bytes: 'Bytes of files that its runs may hold together.',
+    workers: 'Workers that may be enrolled at a time.',
+    streams: 'Pages and streams that may be open at a time.',
+  }),
+  Tenant: object(Tenant, 'A tenant of the installation.', TENANT),
+  NewTenant: object(TENANTS.createTenant.result, 'A new tenant, with the key of its first operator.', {
+    ...TENANT,
+    operator: 'The name of its first operator.',
+    key: 'The key of that operator, shown this once.',
+  }),
+  TenantWithUse: object(TENANTS.readTenant.result, 'A tenant, and what it uses now.', {
+    ...TENANT,
+    use: 'What it uses; null for a deleted tenant.',
+  }),
+  TenantUse: object(TenantUse, 'What a tenant uses now.', {
+    calls_today: 'Calls proposed since midnight UTC.',
+    files_bytes: 'Bytes of files that its runs hold.',
+    workers: 'Workers enrolled.',
+    streams: 'Pages and streams open.',
+  }),
+}

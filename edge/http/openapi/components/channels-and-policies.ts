@@ -1,0 +1,135 @@
+// Channels, delegations, policy sets and rehearsals.
+
+import { POLICIES } from '../../../../shared/routes/policies.ts'
+import { REHEARSALS } from '../../../../shared/routes/rehearsals.ts'
+import { Channel, ChannelSpec, Collected, Delegation, Delivery } from '../../../../shared/wire/channels.ts'
+import { CaseResult, SentCases } from '../../../../shared/wire/policy-cases.ts'
+import { type Component, object, opaque, plain } from './component.ts'
+
+const VERSION = {
+  version: 'The number of the version.',
+  digest: 'The digest of its texts.',
+  note: 'What its author says of it.',
+  author: 'The operator who stored it.',
+  created_at_ms: 'When it was stored, in milliseconds since 1970.',
+  active: 'Whether it decides now.',
+  shadow: 'Whether it shadows the active version.',
+  policy_count: 'The number of its named texts.',
+  activated_at_ms: 'When it was last activated, if ever.',
+  activated_by: 'The operator who activated it.',
+}
+
+const SHADOW = {
+  version: 'The version in shadow; null if there is none.',
+  since_ms: 'Since when.',
+  by: 'The operator who put it there.',
+  calls: 'Calls that were proposed since then and have ended.',
+  differ: 'Those that it would have decided differently.',
+  counts: 'The number of calls by both decisions.',
+  latest: 'The latest differences.',
+}
+
+export const CHANNELS_AND_POLICIES: Readonly<Record<string, Component>> = {
+  ChannelSpec: plain(
+    ChannelSpec,
+    'The settings of a channel by its `kind`: a webhook, mail, a Slack app, or a webhook of Slack. They are put as a whole, because their secrets can’t be read back.',
+  ),
+  ChannelSettings: opaque(
+    Channel.shape.channel,
+    'As `ChannelSpec`, without its secrets. `to` is its destination, without the secret parts of a URL.',
+  ),
+  Channel: object(Channel, 'A channel without its secrets.', {
+    name: 'Its name.',
+    put_by: 'The operator who put it.',
+    put_at_ms: 'When it was put.',
+    channel: 'Its settings.',
+  }),
+  Delivery: object(Delivery, 'A message of a channel, and whether it was delivered.', {
+    id: 'The same for each attempt; the `webhook-id` of a webhook.',
+    approval: 'The approval that it is about.',
+    notice: 'The notice that it is, if it is about no approval.',
+    kind: 'Whether it asks, reports the end, or is a notice.',
+    recipient: 'The operator that it is for.',
+    instead_of: 'The absent operator, if the recipient is their delegate.',
+    state: '`due`: it waits. `failed`: given up, for the reason in `why`. `dropped`: it no longer mattered.',
+    tries: 'The number of attempts.',
+    next_at_ms: 'When the next attempt is.',
+    changed_at_ms: 'When its state last changed.',
+    why: 'Why it was not delivered.',
+  }),
+  Delegation: object(Delegation, 'An absence: who is asked in addition. It grants no permission.', {
+    operator: 'The operator who is away.',
+    to: 'Their delegate.',
+    until_ms: 'When it ends.',
+    put_at_ms: 'When it was set.',
+  }),
+  Collected: object(Collected, 'A mail that waited in an outbox.', {
+    id: 'Report this id when it has been delivered.',
+    message: 'A complete RFC 5322 message, with its recipient’s link.',
+  }),
+  PolicyVersion: object(
+    POLICIES.listPolicyVersions.result.shape.items.element,
+    'A version of the policy set.',
+    VERSION,
+  ),
+  ActivePolicies: object(POLICIES.readPolicies.result, 'The active policy set, and the floor above it.', {
+    ...VERSION,
+    policies: 'Its texts in Cedar, by name.',
+    floor: 'The texts of the floor, which no tenant can change.',
+    policy_set: 'The digest of both together, which decisions name.',
+    previous: 'The version that was active before.',
+  }),
+  CheckedPolicyVersion: object(POLICIES.putPolicies.result, 'A version, and what to look at.', {
+    ...VERSION,
+    warnings: 'Probable mistakes that don’t prevent storing.',
+  }),
+  StoredPolicies: object(POLICIES.readPolicyVersion.result, 'A version with its texts.', {
+    ...VERSION,
+    policies: 'Its texts in Cedar, by name.',
+    activations: 'When it was activated and by whom, latest first.',
+  }),
+  PolicyChange: object(POLICIES.diffPolicyVersions.result.shape.changes.element, 'A policy that differs.', {
+    policy: 'The policy’s `@id`, or its text’s name and its number there.',
+    in: 'The name of its text.',
+    change: 'Whether it is new, gone, or has changed.',
+    before: 'What it was.',
+    after: 'What it is.',
+  }),
+  PolicyCases: opaque(
+    SentCases,
+    'Calls and the decisions that are expected of them: `cases`, and the `tools`, `agents`, `operators` and `sets` that they need, as in a file of cases.',
+  ),
+  CaseResult: object(CaseResult, 'What became of one case.', {
+    description: 'The case.',
+    passed: 'Whether the decision is as expected.',
+    differs: 'The fields that differ.',
+    expected: 'The expected decision.',
+    got: 'The decision.',
+  }),
+  Rehearsal: object(
+    REHEARSALS.rehearsePolicyVersion.result,
+    'What a version would have decided of past calls.',
+    {
+      version: 'The version.',
+      against: 'The active version, whose decisions are `now`.',
+      since_ms: 'The calls ended since this time.',
+      looked_at: 'The number of calls.',
+      complete: 'Whether these were all calls since then.',
+      out_of_time: 'Whether it ran out of time first.',
+      summary: 'The number of changed decisions of each kind.',
+      flips: 'Changed decisions, latest first; `summary` counts all.',
+      unrehearsable: 'Calls that could not be decided again, and why.',
+      approvals: 'Calls that would ask humans: under the active set, and under this version.',
+      approvals_per_day: 'The same per day; null if the calls span less than a day.',
+    },
+  ),
+  PolicyShadow: object(
+    REHEARSALS.readPolicyShadow.result,
+    'The version in shadow, and how it would decide.',
+    SHADOW,
+  ),
+  CheckedShadow: object(REHEARSALS.putPolicyShadow.result, 'The version in shadow, and what to look at.', {
+    ...SHADOW,
+    warnings: 'Probable mistakes in it.',
+  }),
+}

@@ -1,0 +1,301 @@
+// Generates the OpenAPI 3.1 document from the route table.
+
+import type { Code } from '../../../shared/failures.ts'
+import { FAILURES } from '../../../shared/failures.ts'
+import { LIMITS } from '../../../shared/limits.ts'
+import { ROUTES } from '../../../shared/routes/all.ts'
+import type { Caller, Route } from '../../../shared/routes/route.ts'
+import { EXAMPLES } from './examples.ts'
+import { parameterText } from './parameters.ts'
+import { type Schema, Schemas } from './schemas.ts'
+
+const TAGS = {
+  agent: 'Machines that propose calls, by API key.',
+  operator: 'People who approve and administer, by API key.',
+  installation: 'The operator of the installation, by the installation key.',
+  anyone: 'Open: keys, log, health and documents.',
+} as const
+
+/** Failures that any route may answer with, any with a body, and any that needs a caller. */
+const COMMON_FAILURES: readonly Code[] = ['headers_too_large', 'invalid_request', 'internal']
+const BODY_FAILURES: readonly Code[] = [
+  'body_too_large',
+  'body_too_slow',
+  'not_json',
+  'unsupported_media_type',
+]
+const CALLER_FAILURES: readonly Code[] = ['unauthenticated', 'forbidden']
+
+/** Callers who hold a key, or need none. Pages are for browsers; workers and Slack sign what they send. */
+const CALLERS: ReadonlySet<Caller> = new Set(['agent', 'operator', 'installation', 'anyone'])
+export const isDescribed = ({ callers, media, path }: Route): boolean =>
+  media !== 'text/html' && callers.every((caller) => CALLERS.has(caller)) && path !== '/v1/worker/enroll'
+
+const REQUEST_ID = { 'Request-Id': { $ref: '#/components/headers/Request-Id' } }
+
+/** Request headers that many routes read, by the names of the route table. */
+const READ = {
+  'idempotency-key': {
+    name: 'Idempotency-Key',
+    in: 'header',
+    description:
+      'A key of your choice. A request with a key that was used before gets the same answer and does nothing again; with other content it is refused.',
+    schema: { type: 'string', minLength: 1, maxLength: 257 },
+    example: 'order-4711',
+  },
+  prefer: {
+    name: 'Prefer',
+    in: 'header',
+    description: `\`wait=N\` (RFC 7240) waits up to N seconds, at most ${LIMITS.wait_s}, for the end of the call or the next item.`,
+    schema: { type: 'string' },
+    example: 'wait=30',
+  },
+  'last-event-id': {
+    name: 'Last-Event-ID',
+    in: 'header',
+    description: 'The id of the last event that was received; the stream goes on after it.',
+    schema: { type: 'string' },
+  },
+} as const
+
+const listOf = (codes: readonly Code[]): string => codes.map((code) => `\`${code}\``).join(', ')
+
+let cached: Schema | undefined
+
+/** The document of this edge. All but the URL is made once. */
+export function openapi(url: string): Schema {
+  cached ??= description()
+  const { openapi, info, ...rest } = cached
+  return { openapi, info, servers: [{ url: url.replace(/\/$/, ''), description: 'This edge.' }], ...rest }
+}
+
+function description(): Schema {
+  const schemas = new Schemas()
+  const shared = new Parameters()
+  const described = paths(schemas, shared)
+  const { document, components } = schemas.finish({ paths: described, parameters: shared.all() })
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Countersign',
+      version: '1',
+      summary: 'No tool call of an AI agent runs without a countersign',
+      description: `The same for people, with requests to copy, is at \`/docs\`. Unknown fields of requests are refused; answers may get more fields. \`x-failures\` lists the codes of an operation; besides these, any may answer with ${listOf(COMMON_FAILURES)}, with a body ${listOf(BODY_FAILURES)}, and with a key ${listOf(CALLER_FAILURES)}.`,
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
+    security: [{ key: [] }],
+    paths: document['paths'],
+    components: {
+      securitySchemes: SECURITY_SCHEMES,
+      headers: HEADERS,
+      parameters: document['parameters'],
+      responses: { Problem: REFUSED },
+      examples: sharedExamples(described),
+      schemas: { Json: { description: 'Any JSON value.' }, Problem: PROBLEM, ...components },
+    },
+  }
+}
+
+const SECURITY_SCHEMES = {
+  key: { type: 'http', scheme: 'bearer', description: 'An API key; it carries its tenant.' },
+} as const
+
+const HEADERS = {
+  'Request-Id': {
+    description: 'A random id of this request, which the log of the edge names too.',
+    schema: { type: 'string', format: 'uuid' },
+  },
+  Location: {
+    description: 'The path of what was created.',
+    schema: { type: 'string', format: 'uri-reference' },
+  },
+  'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer' } },
+} as const
+
+const PROBLEM = {
+  description: 'Why a request was refused (RFC 9457).',
+  type: 'object',
+  required: ['type', 'title', 'status', 'code', 'detail', 'todo', 'retry', 'request_id'],
+  properties: {
+    type: { type: 'string', format: 'uri', description: 'The place in `/docs` that describes the code.' },
+    title: { type: 'string', description: 'The code in words.' },
+    status: { type: 'integer', description: 'The HTTP status.' },
+    code: {
+      type: 'string',
+      description: 'Stable: a code never changes its meaning.',
+      enum: Object.keys(FAILURES),
+    },
+    detail: { type: 'string', description: 'What is wrong with this request.' },
+    todo: { type: 'string', description: 'What to do next.' },
+    retry: { type: 'boolean', description: 'Whether the same request may succeed later.' },
+    request_id: { type: 'string', format: 'uuid', description: 'The id in `Request-Id`.' },
+    errors: {
+      type: 'array',
+      description: 'The places that are wrong.',
+      items: {
+        type: 'object',
+        required: ['at', 'message'],
+        properties: {
+          at: { type: 'string', description: 'A JSON pointer, or a name.' },
+          message: { type: 'string', description: 'What is wrong there.' },
+          hint: { type: 'string', description: 'What was probably meant.' },
+        },
+      },
+    },
+  },
+} as const
+
+const REFUSED = {
+  description: 'Refused: `code` says why. Statuses and codes are listed in `/docs`.',
+  headers: { ...REQUEST_ID, 'Retry-After': { $ref: '#/components/headers/Retry-After' } },
+  content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
+} as const
+
+/** Parameters that several operations have, each described once. */
+class Parameters {
+  readonly #named = new Map<string, { readonly name: string; readonly schema: Schema }>()
+
+  refer(schema: Schema): Schema {
+    const { example: _, ...meaning } = schema
+    const text = JSON.stringify(meaning)
+    const known = this.#named.get(text)
+    const taken = [...this.#named.values()].filter(({ name }) => name.split('.')[0] === schema['name']).length
+    const name =
+      known?.name ?? (taken === 0 ? String(schema['name']) : `${String(schema['name'])}.${taken + 1}`)
+    if (known === undefined) this.#named.set(text, { name, schema })
+    return { $ref: `#/components/parameters/${name}` }
+  }
+
+  all(): Schema {
+    return Object.fromEntries([...this.#named.values()].map(({ name, schema }) => [name, schema]))
+  }
+}
+
+function paths(schemas: Schemas, shared: Parameters): Schema {
+  const all: Record<string, Schema> = {}
+  for (const [name, route] of Object.entries(ROUTES as Record<string, Route>)) {
+    if (!isDescribed(route)) continue
+    const described = operation(name, route, schemas, shared)
+    all[route.path] = { ...all[route.path], [route.method.toLowerCase()]: described }
+  }
+  return all
+}
+
+const BYTES = { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } }
+
+function operation(name: string, route: Route, schemas: Schemas, shared: Parameters): Schema {
+  const { callers, summary, body, failures } = route
+  const { request: example } = EXAMPLES[name] ?? {}
+  return {
+    operationId: name,
+    summary,
+    tags: [callers[0]],
+    ...(failures.length === 0 ? {} : { 'x-failures': failures }),
+    ...(callers.includes('anyone') ? { security: [] } : {}),
+    parameters: parameters(name, route, schemas).map((parameter) => shared.refer(parameter)),
+    ...(body === undefined
+      ? {}
+      : {
+          requestBody: {
+            required: true,
+            content: route.raw
+              ? BYTES
+              : {
+                  'application/json': {
+                    schema: schemas.of(body, 'input'),
+                    ...(example === undefined ? {} : { example }),
+                  },
+                },
+          },
+        }),
+    responses: {
+      ...successes(name, route, schemas),
+      default: { $ref: '#/components/responses/Problem' },
+    },
+  }
+}
+
+function successes(name: string, route: Route, schemas: Schemas): Schema {
+  const { status, pending_until, location } = route
+  const content = contentOf(name, route, schemas)
+  const located = location === undefined ? {} : { Location: { $ref: '#/components/headers/Location' } }
+  const success = {
+    description: status === 201 ? 'Created' : 'Done',
+    headers: { ...REQUEST_ID, ...(status === 201 ? located : {}) },
+    content,
+  }
+  if (pending_until === undefined) return { [status]: success }
+  const pending = {
+    description: `Not yet: \`${pending_until}\` is absent`,
+    headers: { ...REQUEST_ID, ...located },
+    content,
+  }
+  return { [status]: success, 202: pending }
+}
+
+/** Operations with the same named result share an example of it. */
+function exampleOf({ $ref }: Schema, example: unknown): Schema {
+  if (example === undefined) return {}
+  if (typeof $ref !== 'string') return { example }
+  return { examples: { recorded: { $ref: $ref.replace('/schemas/', '/examples/') } } }
+}
+
+/** The first recorded answer of each named result. */
+function sharedExamples(paths: Schema): Schema {
+  const shared: Record<string, Schema> = {}
+  for (const methods of Object.values(paths as Record<string, Record<string, Described>>))
+    for (const { operationId, responses } of Object.values(methods))
+      for (const { content } of Object.values(responses)) {
+        const name = content?.['application/json']?.examples?.recorded.$ref.split('/').at(-1)
+        if (name !== undefined) shared[name] ??= { value: EXAMPLES[operationId]?.response }
+      }
+  return shared
+}
+/** Of an operation, as it was built. */
+type Described = {
+  operationId: string
+  responses: Record<
+    string,
+    { content?: Record<string, { examples?: { recorded: { $ref: string } } } | undefined> }
+  >
+}
+
+function contentOf(name: string, { media, events, result }: Route, schemas: Schemas): Schema {
+  const { response: example } = EXAMPLES[name] ?? {}
+  if (media === undefined) {
+    const schema = schemas.of(result, 'output')
+    return { 'application/json': { schema, ...exampleOf(schema, example) } }
+  }
+  if (media === 'application/octet-stream') return BYTES
+  const described = Object.entries(events ?? {}).map(([event, data]) => [event, schemas.of(data, 'output')])
+  return {
+    [media]: {
+      schema: { type: 'string' },
+      ...(events === undefined ? {} : { 'x-events': Object.fromEntries(described) }),
+    },
+  }
+}
+
+function parameters(name: string, route: Route, schemas: Schemas): Schema[] {
+  const { params, query, headers, reads = [] } = route
+  const { parameters: examples = {} } = EXAMPLES[name] ?? {}
+  const of = (place: string, object: Route['params']): Schema[] =>
+    Object.entries(object?.shape ?? {}).map(([key, type]) => ({
+      name: place === 'header' ? headerName(key) : key,
+      in: place,
+      ...(place === 'path' || !type.safeParse(undefined).success ? { required: true } : {}),
+      description: parameterText(name, key),
+      schema: schemas.of(type, 'input'),
+      ...(key in examples ? { example: examples[key] } : {}),
+    }))
+  const read = reads.map((header) => READ[header])
+  return [...of('path', params), ...of('query', query), ...of('header', headers), ...read]
+}
+
+/** Header names as documents write them: `If-Match`, `Last-Event-ID`. */
+const headerName = (key: string): string =>
+  key
+    .split('-')
+    .map((part) => (part === 'id' ? 'ID' : part.charAt(0).toUpperCase() + part.slice(1)))
+    .join('-')

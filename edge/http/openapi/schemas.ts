@@ -1,0 +1,158 @@
+// Turns the schemas of the route table into JSON Schema, with named components and a sentence on each
+// of their fields.
+
+import { z } from 'zod'
+import { COMPONENTS, registry } from './components/all.ts'
+
+export type Schema = Record<string, unknown>
+type Direction = 'input' | 'output'
+
+/** Marks a reference to the schema of requests, until we know whether that of answers differs. */
+const OF_REQUESTS = '~input'
+const REF = '#/components/schemas/'
+
+type Variants = { input?: Schema; output?: Schema }
+
+export class Schemas {
+  readonly #found = new Map<string, Variants>()
+
+  /** The schema, or a reference to its component. */
+  of(type: z.ZodType, io: Direction): Schema {
+    const { properties, $defs = {} } = z.toJSONSchema(z.object({ root: type }), {
+      io,
+      target: 'draft-2020-12',
+      unrepresentable: 'any',
+      reused: 'inline',
+      metadata: registry,
+      override: ({ jsonSchema }) => {
+        // Answers may grow, so no schema is closed. The document says once that requests are.
+        if (jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties
+        if (!('pattern' in ((jsonSchema.propertyNames as object | undefined) ?? {})))
+          delete jsonSchema.propertyNames
+        // The bounds of exact numbers say nothing.
+        if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
+        if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
+      },
+    }) as unknown as { properties: { root: Schema }; $defs?: Record<string, Schema> } // of an object with this one field
+    for (const [name, schema] of Object.entries($defs))
+      if (name in COMPONENTS) {
+        const variants = this.#found.get(name) ?? {}
+        variants[io] ??= described(name, rewritten(schema, io))
+        this.#found.set(name, variants)
+      }
+    return rewritten(properties.root, io)
+  }
+
+  /** Resolves the references in a finished document, and returns its components. */
+  finish(document: Schema): { document: Schema; components: Record<string, Schema> } {
+    const twofold = this.#twofold()
+    const resolve = (value: Schema): Schema =>
+      JSON.parse(
+        JSON.stringify(value).replaceAll(/#\/components\/schemas\/(\w+)~input/g, (_, name: string) =>
+          twofold.has(name) ? `${REF}${name}Input` : `${REF}${name}`,
+        ),
+      ) as Schema // a schema before, and a schema after
+    const components = [...this.#found].flatMap(([name, { input, output }]) => {
+      if (twofold.has(name) && input !== undefined && output !== undefined)
+        return [[name, resolve(output)] as const, [`${name}Input`, resolve(input)] as const]
+      return [
+        [
+          name,
+          resolve(input === undefined && output !== undefined ? withoutBounds(output) : (input ?? {})),
+        ] as const,
+      ]
+    })
+    components.sort(([a], [b]) => (a < b ? -1 : 1))
+    return { document: resolve(document), components: extended(Object.fromEntries(components)) }
+  }
+
+  /** Components whose requests differ from their answers, themselves or in a part. */
+  #twofold(): ReadonlySet<string> {
+    const twofold = new Set<string>()
+    for (let size = -1; size !== twofold.size; ) {
+      size = twofold.size
+      for (const [name, { input, output }] of this.#found) {
+        if (input === undefined || output === undefined) continue
+        const text = JSON.stringify(input)
+        const parts = [...text.matchAll(/schemas\/(\w+)~input/g)].map(([, part = '']) => part)
+        const differs = text.replaceAll(OF_REQUESTS, '') !== JSON.stringify(output)
+        if (differs || parts.some((part) => twofold.has(part))) twofold.add(name)
+      }
+    }
+    return twofold
+  }
+}
+
+/** Writes a component that has all fields of another as that one and the rest. */
+function extended(components: Record<string, Schema>): Record<string, Schema> {
+  const all = Object.entries(components)
+  return Object.fromEntries(
+    all.map(([name, schema]) => {
+      const [base] = all
+        .filter(([other, part]) => other !== name && isPartOf(part, schema))
+        .sort(([, a], [, b]) => fieldsOf(b).length - fieldsOf(a).length)
+      if (base === undefined) return [name, schema]
+      const own = fieldsOf(base[1]).map(([field]) => field)
+      const rest = {
+        type: 'object',
+        properties: Object.fromEntries(fieldsOf(schema).filter(([field]) => !own.includes(field))),
+        required: requiredOf(schema).filter((field) => !own.includes(field)),
+      }
+      return [name, { description: schema['description'], allOf: [{ $ref: `${REF}${base[0]}` }, rest] }]
+    }),
+  )
+}
+
+const fieldsOf = ({ properties = {} }: Schema) => Object.entries(properties as Record<string, Schema>) // an object’s schema
+const requiredOf = ({ required = [] }: Schema) => required as string[] // as above
+
+function isPartOf(part: Schema, whole: Schema): boolean {
+  const fields = new Map(fieldsOf(whole))
+  const parts = fieldsOf(part)
+  return (
+    parts.length >= 3 &&
+    parts.length < fields.size &&
+    parts.every(([field, schema]) => JSON.stringify(fields.get(field)) === JSON.stringify(schema)) &&
+    parts.every(([field]) => requiredOf(part).includes(field) === requiredOf(whole).includes(field))
+  )
+}
+
+const BOUNDS = [
+  'pattern',
+  'minLength',
+  'maxLength',
+  'minimum',
+  'maximum',
+  'minItems',
+  'maxItems',
+  'propertyNames',
+]
+
+/** Nobody has to keep the bounds of what only the edge writes, so they are left out. */
+const withoutBounds = (schema: Schema): Schema =>
+  JSON.parse(JSON.stringify(schema), (key, value: unknown) =>
+    typeof value === 'object' && value !== null && !Array.isArray(value) && key !== 'properties'
+      ? Object.fromEntries(Object.entries(value).filter(([name]) => !BOUNDS.includes(name)))
+      : value,
+  ) as Schema // a schema before, and a schema after
+
+/** Our only recursive schema is JSON itself; its local reference would break inside a document. */
+const rewritten = (schema: Schema, io: Direction): Schema =>
+  JSON.parse(
+    JSON.stringify(schema).replaceAll(/"#\/\$defs\/(\w+)"/g, (_, name: string) =>
+      name in COMPONENTS ? `"${REF}${name}${io === 'input' ? OF_REQUESTS : ''}"` : `"${REF}Json"`,
+    ),
+  ) as Schema // as above
+
+/** Adds the sentences on fields. */
+function described(name: string, schema: Schema): Schema {
+  const { fields = {}, isOpaque, description } = COMPONENTS[name] ?? {}
+  if (isOpaque === true) return { type: 'object', description }
+  const properties = schema['properties'] as Record<string, Schema> | undefined // an object’s schema
+  if (properties === undefined) return schema
+  const withText = Object.entries(properties).map(([field, value]) => {
+    const description = fields[field]
+    return [field, description === undefined || description === '' ? value : { ...value, description }]
+  })
+  return { ...schema, properties: Object.fromEntries(withText) }
+}

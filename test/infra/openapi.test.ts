@@ -1,0 +1,248 @@
+// Promise: /openapi.json describes every route that a client can call, so that generators make working
+// clients of it, and /docs shows the same to people.
+
+import { execFile } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { BaseResolver, createConfig, lintDocument, makeDocumentFromString } from '@redocly/openapi-core'
+import { expect, onTestFinished, test } from 'vitest'
+import { isDescribed } from '../../edge/http/openapi/document.ts'
+import { FAILURES } from '../../shared/failures.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import { ROUTES } from '../../shared/routes/all.ts'
+import type { Route } from '../../shared/routes/route.ts'
+import { Fixtures } from '../support/fixtures.ts'
+import { sharedStack } from '../support/stack/stack.ts'
+
+const run = promisify(execFile)
+const fixtures = new Fixtures('openapi', sharedStack())
+const routes = Object.entries(ROUTES) as [string, Route][]
+const text = await (await fetch(new URL('/openapi.json', fixtures.url))).text()
+
+type Content = Record<string, { schema: object; example?: unknown; examples?: object }>
+type Operation = {
+  operationId: string
+  security?: unknown[]
+  responses: Record<string, { headers?: object; content?: Content }>
+  requestBody?: { content: Content }
+  parameters: { $ref: string }[]
+  'x-failures'?: string[]
+}
+type Component = {
+  description?: string
+  properties?: Record<string, { description?: string; $ref?: string }>
+}
+type Document = {
+  openapi: string
+  paths: Record<string, Record<string, Operation>>
+  components: {
+    schemas: Record<string, Component>
+    parameters: Record<string, { name: string; in: string; description?: string }>
+  }
+}
+const document = JSON.parse(text) as Document // the first test lints it
+const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })),
+)
+const parametersOf = ({ parameters }: Operation) =>
+  parameters.map(({ $ref }) => document.components.parameters[$ref.split('/').at(-1) ?? ''])
+
+/** Beyond the recommended rules: examples fit their schemas, and nothing is left without words. */
+const RULES = {
+  'operation-4xx-response': 'off', // `default` stands for every status that is no success
+  'no-invalid-media-type-examples': 'error',
+  'no-invalid-schema-examples': 'error',
+  'no-invalid-parameter-examples': 'error',
+  'no-unused-components': 'error',
+  'no-ambiguous-paths': 'off', // the table says which route is first: /v1/skills/{id}/rollback and …/{version}
+  'operation-operationId-unique': 'error',
+  'operation-operationId-url-safe': 'error',
+  'operation-parameters-unique': 'error',
+  'operation-description': 'off', // a summary says it
+  'operation-singular-tag': 'error',
+  'operation-tag-defined': 'error',
+  'parameter-description': 'error',
+  'tag-description': 'error',
+} as const
+
+test('/openapi.json passes the recommended rules and stricter ones without a finding', async () => {
+  const config = await createConfig({ extends: ['recommended'], rules: RULES })
+  const problems = await lintDocument({
+    document: makeDocumentFromString(text, '/openapi.json'),
+    externalRefResolver: new BaseResolver(),
+    config,
+  })
+  expect(
+    problems.map(
+      ({ ruleId, message, severity, location }) =>
+        `${severity} ${ruleId} ${location[0]?.pointer}: ${message}`,
+    ),
+  ).toEqual([])
+})
+
+test('/openapi.json has at most 200 KiB', () => {
+  expect(Buffer.byteLength(text)).toBeLessThanOrEqual(200 * 1024)
+})
+
+test('/openapi.json has every route that a client can call with a key or without one, and no other', () => {
+  expect(document.openapi).toMatch(/^3\.1\./)
+  const callable = routes.filter(
+    ([, { callers, media }]) =>
+      callers.every((caller) => ['agent', 'operator', 'installation', 'anyone'].includes(caller)) &&
+      media !== 'text/html',
+  )
+  const names = callable.map(([name]) => name).filter((name) => name !== 'enroll') // a worker’s
+  expect(operations.map(({ operation }) => operation.operationId).sort()).toEqual(names.sort())
+  for (const { path, method, operation } of operations) {
+    const route = (ROUTES as Record<string, Route>)[operation.operationId]
+    expect([route?.path, route?.method]).toEqual([path, method])
+    expect([path, operation.security]).toEqual([path, route?.callers.includes('anyone') ? [] : undefined])
+    expect([path, operation.requestBody !== undefined]).toEqual([path, route?.body !== undefined])
+    expect(Object.keys(operation.responses)).toEqual(
+      expect.arrayContaining([String(route?.status), 'default']),
+    )
+    const inPath = parametersOf(operation).flatMap((one) => (one?.in === 'path' ? [`{${one.name}}`] : []))
+    expect(inPath.sort()).toEqual((path.match(/\{\w+\}/g) ?? []).sort())
+    expect([path, operation['x-failures'] ?? []]).toEqual([path, route?.failures])
+  }
+})
+
+test('every answer has a request id, and 201 and 202 a location', () => {
+  for (const { path, operation } of operations)
+    for (const [status, { headers }] of Object.entries(operation.responses)) {
+      if (status === 'default') continue
+      expect([path, Object.keys(headers ?? {})]).toEqual([path, expect.arrayContaining(['Request-Id'])])
+    }
+  const located = operations.flatMap(({ operation: { operationId, responses } }) =>
+    Object.entries(responses).flatMap(([status, { headers = {} }]) =>
+      'Location' in headers ? [`${operationId} ${status}`] : [],
+    ),
+  )
+  expect(located.sort()).toEqual([
+    'createRun 201',
+    'createTenant 201',
+    'proposeCall 202',
+    'proposeCallInNewRun 202',
+  ])
+})
+
+test('the standard headers that a route reads are parameters', () => {
+  const having = (name: string) =>
+    operations
+      .filter(({ operation }) => parametersOf(operation).some((one) => one?.name === name))
+      .map(({ operation }) => operation.operationId)
+      .sort()
+  expect(having('Idempotency-Key')).toEqual(['createRun', 'proposeCall', 'proposeCallInNewRun'])
+  expect(having('Last-Event-ID')).toEqual(['followCall', 'streamEvents'])
+  expect(having('Prefer')).toEqual([
+    'listChanges',
+    'listEndedCalls',
+    'proposeCall',
+    'proposeCallInNewRun',
+    'readCall',
+    'readCallById',
+  ])
+})
+
+test('every operation has an example of its body and its JSON answer', () => {
+  const without = operations.flatMap(({ operation: { operationId, requestBody, responses } }) => {
+    const contents = [requestBody?.content, ...Object.values(responses).map(({ content }) => content)]
+    const json = contents.flatMap((content) => content?.['application/json'] ?? [])
+    return json.every((media) => 'example' in media || 'examples' in media) ? [] : [operationId]
+  })
+  expect(without).toEqual([])
+})
+
+test('every named schema, and each of its fields, says what it is or has a named type', () => {
+  const silent = Object.entries(document.components.schemas).flatMap(
+    ([name, { description, properties }]) => [
+      ...(description === undefined ? [name] : []),
+      ...Object.entries(properties ?? {}).flatMap(([field, { description, $ref }]) =>
+        description === undefined && $ref === undefined ? [`${name}.${field}`] : [],
+      ),
+    ],
+  )
+  expect(silent).toEqual([])
+})
+
+test('a Python client made of /openapi.json alone proposes a call and reads it', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'countersign-openapi-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  const [agent, tool] = [await fixtures.agent(), await fixtures.tool()]
+  writeFileSync(join(folder, 'openapi.json'), text)
+  const program = join(import.meta.dirname, '../support/http/openapi_client.py')
+  const { stdout } = await run('python3', [program, join(folder, 'openapi.json'), tool], {
+    env: { ...process.env, COUNTERSIGN_KEY: agent.key },
+  })
+  expect(JSON.parse(stdout)).toEqual({
+    proposed: [202, 'granted'],
+    located: true,
+    listed: [200, true],
+    refused: [404, 'not_found'],
+    undescribed: [],
+  })
+})
+
+// ── /docs ──
+
+const docs = await (await fetch(new URL('/docs', fixtures.url))).text()
+
+test('/docs has an anchor and requests to copy for every operation, and lists every other route', () => {
+  for (const [name, route] of routes) {
+    const { method, path } = route
+    expect(docs).toContain(`<article id="${name}">`)
+    expect(docs).toContain(`${method} ${path}`)
+    if (!isDescribed(route)) continue
+    const article = docs.slice(docs.indexOf(`<article id="${name}">`)).split('</article>')[0]
+    for (const title of ['curl', 'TypeScript', 'Python'])
+      expect(article).toContain(`<summary>${title}</summary>`)
+  }
+})
+
+test('/docs has an anchor for every failure, every limit, and every link on the page', () => {
+  for (const code of Object.keys(FAILURES)) expect(docs).toContain(`<tr id="problem-${code}">`)
+  for (const name of [...Object.keys(FAILURES), ...Object.keys(LIMITS)])
+    expect(docs).toContain(`<code>${name}</code>`)
+  const ids = new Set([...docs.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id))
+  const links = [...docs.matchAll(/ href="#([^"]+)"/g)].map(([, id]) => id)
+  expect(links.filter((id) => !ids.has(id))).toEqual([])
+  expect([...docs.matchAll(/ id="/g)]).toHaveLength(ids.size)
+})
+
+test('the requests on /docs work as they are copied: curl, TypeScript and Python', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'countersign-docs-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  const agent = await fixtures.agent()
+  const article = docs.slice(docs.indexOf('<article id="listRuns">')).split('</article>')[0] ?? ''
+  const codeOf = (title: string): string => {
+    const [, shown = ''] =
+      new RegExp(`<summary>${title}</summary><pre class="copy">([^<]*)</pre>`).exec(article) ?? []
+    return shown
+      .replaceAll('&quot;', '"')
+      .replaceAll('&#39;', "'")
+      .replaceAll('&lt;', '<')
+      .replaceAll('&gt;', '>')
+      .replaceAll('&amp;', '&')
+  }
+  writeFileSync(join(folder, 'a.mjs'), codeOf('TypeScript'))
+  writeFileSync(join(folder, 'a.py'), codeOf('Python'))
+  writeFileSync(join(folder, 'a.sh'), codeOf('curl'))
+  for (const [program, file] of [
+    ['sh', 'a.sh'],
+    [process.execPath, 'a.mjs'],
+    ['python3', 'a.py'],
+  ] as const) {
+    const { stdout } = await run(program, [join(folder, file)], {
+      env: { ...process.env, COUNTERSIGN_KEY: agent.key },
+    })
+    expect(stdout).toMatch(/items.*next/s)
+  }
+})
+
+test('/docs runs only its own script, and its search and copy buttons need no other', async () => {
+  const answer = await fetch(new URL('/docs', fixtures.url))
+  expect(answer.headers.get('content-security-policy')).toMatch(/default-src 'none'.*script-src 'sha256-/)
+  expect([...(await answer.text()).matchAll(/<script/g)]).toHaveLength(1)
+})
