@@ -104,6 +104,8 @@ function ended(call: Call, telling: Telling): Told {
         'Nobody answered in time, so it did not run.',
         'Propose it again only if it is still needed.',
       ])
+    case 'released':
+      return failed(['It was allowed, and is for the agent’s own program to run. Nothing ran here.'])
     case 'lapsed':
       return failed([`It was allowed but did not run: ${sentence(why)}`, advice(call)])
     case 'cancelled':

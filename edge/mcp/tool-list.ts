@@ -27,7 +27,10 @@ export function toolListOf(directory: LoadedDirectory, agent: AgentPrincipal): T
 }
 
 function makeList(directory: LoadedDirectory, agent: AgentPrincipal): ToolList {
-  const own = [...directory.tools.values()].filter((tool) => isListed(agent, tool.tool.name))
+  // A tool without an executor only answers a hook: nothing here could call it.
+  const own = [...directory.tools.values()].filter(
+    ({ tool }) => tool.executor.kind !== 'none' && isListed(agent, tool.name),
+  )
   const { name, spec } = agent
   const possible = possibleTools(
     directory.policies,

@@ -6,6 +6,9 @@ export const ROUTES = {
   listFiles: { method: 'GET', path: '/v1/runs/{run}/files' },
   proposeCall: { method: 'POST', path: '/v1/runs/{run}/calls' },
   proposeCallInNewRun: { method: 'POST', path: '/v1/calls' },
+  listCalls: { method: 'GET', path: '/v1/calls' },
+  readCallById: { method: 'GET', path: '/v1/calls/{call}' },
+  listRuns: { method: 'GET', path: '/v1/runs' },
   readRun: { method: 'GET', path: '/v1/runs/{run}' },
   cancelRun: { method: 'POST', path: '/v1/runs/{run}/cancel' },
   readCall: { method: 'GET', path: '/v1/runs/{run}/calls/{call}' },
@@ -19,6 +22,11 @@ export const ROUTES = {
   streamEvents: { method: 'GET', path: '/v1/runs/{run}/events' },
   listTools: { method: 'GET', path: '/v1/tools' },
   decide: { method: 'POST', path: '/v1/decisions' },
+  evaluateAccess: { method: 'POST', path: '/access/v1/evaluation' },
+  evaluateAccesses: { method: 'POST', path: '/access/v1/evaluations' },
+  adviseClaudeCode: { method: 'POST', path: '/v1/hooks/claude-code' },
+  mcp: { method: 'POST', path: '/mcp' },
+  mcpInSession: { method: 'POST', path: '/mcp/s/{session}' },
   resetSession: { method: 'POST', path: '/v1/sessions/{session}/reset' },
   keys: { method: 'GET', path: '/.well-known/countersign/keys.json' },
 } as const
@@ -51,6 +59,7 @@ export type Code =
   | 'enrolment_invalid'
   | 'files_full'
   | 'forbidden'
+  | 'foreign_origin'
   | 'grant_invalid'
   | 'headers_too_large'
   | 'idempotency_key_reused'
@@ -75,6 +84,7 @@ export type Code =
   | 'method_not_allowed'
   | 'never_claimed'
   | 'no_such_file'
+  | 'not_acceptable'
   | 'not_claimable'
   | 'not_found'
   | 'not_json'
@@ -190,7 +200,7 @@ export type HypotheticalCall = {
   readonly agent?: string
 }
 
-export type CallState = 'proposed' | 'denied' | 'awaiting_approval' | 'rejected' | 'expired' | 'cancelled' | 'granted' | 'lapsed' | 'running' | 'succeeded' | 'failed' | 'timed_out' | 'indeterminate'
+export type CallState = 'proposed' | 'denied' | 'awaiting_approval' | 'rejected' | 'expired' | 'cancelled' | 'granted' | 'lapsed' | 'released' | 'running' | 'succeeded' | 'failed' | 'timed_out' | 'indeterminate'
 
 export type Change = {
   readonly fact: string
@@ -375,6 +385,11 @@ export type Call = {
   }
   readonly origin?: {
     readonly reason?: string
+    readonly via?: {
+      readonly protocol: 'mcp'
+      readonly revision: string
+      readonly client?: string
+    }
   }
   readonly created_at_ms: number
   readonly ended_at_ms?: number
@@ -517,6 +532,11 @@ export type Statement = {
       } | null
       readonly origin?: {
         readonly reason?: string
+        readonly via?: {
+          readonly protocol: 'mcp'
+          readonly revision: string
+          readonly client?: string
+        }
       }
     }
     readonly grant: {

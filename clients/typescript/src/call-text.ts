@@ -30,6 +30,8 @@ function sentenceFor({ state, decision, result }: Call): string {
       return `A human approver said no${detail}. Do not try this again unless the user asks for it.`
     case 'expired':
       return 'Nobody approved this call in time. It did not run.'
+    case 'released':
+      return 'The call was allowed, for the agent’s own program to run. Countersign ran nothing.'
     case 'lapsed':
       return 'No worker took this call in time. It did not run; it can be tried again.'
     case 'cancelled':

@@ -9,6 +9,9 @@ ROUTES: Final[Mapping[str, Tuple[str, str]]] = {
     "list_files": ("GET", "/v1/runs/{run}/files"),
     "propose_call": ("POST", "/v1/runs/{run}/calls"),
     "propose_call_in_new_run": ("POST", "/v1/calls"),
+    "list_calls": ("GET", "/v1/calls"),
+    "read_call_by_id": ("GET", "/v1/calls/{call}"),
+    "list_runs": ("GET", "/v1/runs"),
     "read_run": ("GET", "/v1/runs/{run}"),
     "cancel_run": ("POST", "/v1/runs/{run}/cancel"),
     "read_call": ("GET", "/v1/runs/{run}/calls/{call}"),
@@ -22,6 +25,11 @@ ROUTES: Final[Mapping[str, Tuple[str, str]]] = {
     "stream_events": ("GET", "/v1/runs/{run}/events"),
     "list_tools": ("GET", "/v1/tools"),
     "decide": ("POST", "/v1/decisions"),
+    "evaluate_access": ("POST", "/access/v1/evaluation"),
+    "evaluate_accesses": ("POST", "/access/v1/evaluations"),
+    "advise_claude_code": ("POST", "/v1/hooks/claude-code"),
+    "mcp": ("POST", "/mcp"),
+    "mcp_in_session": ("POST", "/mcp/s/{session}"),
     "reset_session": ("POST", "/v1/sessions/{session}/reset"),
     "keys": ("GET", "/.well-known/countersign/keys.json"),
 }
@@ -54,6 +62,7 @@ Code = Literal[
     "enrolment_invalid",
     "files_full",
     "forbidden",
+    "foreign_origin",
     "grant_invalid",
     "headers_too_large",
     "idempotency_key_reused",
@@ -78,6 +87,7 @@ Code = Literal[
     "method_not_allowed",
     "never_claimed",
     "no_such_file",
+    "not_acceptable",
     "not_claimable",
     "not_found",
     "not_json",
@@ -277,7 +287,7 @@ class HypotheticalCall(_HypotheticalCallRequired, _HypotheticalCallOptional):
     """Fields of `HypotheticalCall`."""
 
 
-CallState = Literal["proposed", "denied", "awaiting_approval", "rejected", "expired", "cancelled", "granted", "lapsed", "running", "succeeded", "failed", "timed_out", "indeterminate"]
+CallState = Literal["proposed", "denied", "awaiting_approval", "rejected", "expired", "cancelled", "granted", "lapsed", "released", "running", "succeeded", "failed", "timed_out", "indeterminate"]
 
 _ChangeNeedsRequired = TypedDict("_ChangeNeedsRequired", {
     "op": Literal["==", "!=", "<", "<=", ">", ">=", "has", "lacks", "like", "not like", "present", "absent", "empty", "not empty"],
@@ -680,10 +690,24 @@ class CallAttestation(_CallAttestationRequired, _CallAttestationOptional):
     """Fields of `CallAttestation`."""
 
 
+_CallOriginViaRequired = TypedDict("_CallOriginViaRequired", {
+    "protocol": Literal["mcp"],
+    "revision": str,
+})
+_CallOriginViaOptional = TypedDict("_CallOriginViaOptional", {
+    "client": str,
+}, total=False)
+
+
+class CallOriginVia(_CallOriginViaRequired, _CallOriginViaOptional):
+    """Fields of `CallOriginVia`."""
+
+
 _CallOriginRequired = TypedDict("_CallOriginRequired", {
 })
 _CallOriginOptional = TypedDict("_CallOriginOptional", {
     "reason": str,
+    "via": CallOriginVia,
 }, total=False)
 
 
@@ -987,10 +1011,24 @@ class StatementPredicateFactsApproval(_StatementPredicateFactsApprovalRequired, 
     """Fields of `StatementPredicateFactsApproval`."""
 
 
+_StatementPredicateFactsOriginViaRequired = TypedDict("_StatementPredicateFactsOriginViaRequired", {
+    "protocol": Literal["mcp"],
+    "revision": str,
+})
+_StatementPredicateFactsOriginViaOptional = TypedDict("_StatementPredicateFactsOriginViaOptional", {
+    "client": str,
+}, total=False)
+
+
+class StatementPredicateFactsOriginVia(_StatementPredicateFactsOriginViaRequired, _StatementPredicateFactsOriginViaOptional):
+    """Fields of `StatementPredicateFactsOriginVia`."""
+
+
 _StatementPredicateFactsOriginRequired = TypedDict("_StatementPredicateFactsOriginRequired", {
 })
 _StatementPredicateFactsOriginOptional = TypedDict("_StatementPredicateFactsOriginOptional", {
     "reason": str,
+    "via": StatementPredicateFactsOriginVia,
 }, total=False)
 
 

@@ -11,6 +11,8 @@ SENTENCES = {
     "Do not try this again unless the user asks for it.",
     "expired": "Nobody approved this call in time. It did not run.",
     "lapsed": "No worker took this call in time. It did not run; it can be tried again.",
+    "released": "The call was allowed, for the agent's own program to run. "
+    "Countersign ran nothing.",
     "cancelled": "The call was cancelled{detail}.",
     "indeterminate": "The outcome is unknown: the call may have had its effect. "
     "Check before trying again.",
