@@ -19,6 +19,7 @@ import { hookRoutes } from './api/claude-code-hook.ts'
 import { consoleRoutes } from './api/console.ts'
 import { consoleCallRoutes } from './api/console-calls.ts'
 import { consoleSkillRoutes } from './api/console-skills.ts'
+import { issuerRoutes } from './api/issuers.ts'
 import { operatorRoutes } from './api/operators.ts'
 import { policyRoutes } from './api/policies.ts'
 import { openRoutes } from './api/public.ts'
@@ -40,7 +41,7 @@ import type { Identified } from './http/intake.ts'
 import {
   claimedWorker,
   headersFit,
-  identifyByKey,
+  identifyByBearer,
   identifyBySignature,
   isSmall,
   parseAs,
@@ -50,6 +51,7 @@ import {
   readBody,
 } from './http/intake.ts'
 import { problem } from './http/problem.ts'
+import { challenge } from './http/protected-resource.ts'
 import { headersOf } from './http/response-headers.ts'
 import { authorizeInstallation } from './installation/installation.ts'
 import { refusal, unrouted, wrongKey } from './pages/unrouted.tsx'
@@ -60,6 +62,7 @@ const VERBS: Verbs<RouteName> = {
   ...authzenRoutes,
   ...operatorRoutes,
   ...channelRoutes,
+  ...issuerRoutes,
   ...secretRoutes,
   ...skillRoutes,
   ...skillStorageRoutes,
@@ -95,7 +98,7 @@ for (const name of Object.keys(ROUTES) as RouteName[]) {
     const { raw } = context.req
     const incoming = await admit(route, raw, context.req.param(), context.env)
     const done = incoming.ok ? await verb({ env: context.env, request: raw, ...incoming.value }) : incoming
-    if (!done.ok) return refusalOf(route, raw, done.error)
+    if (!done.ok) return refusalOf(route, raw, done.error, context.env)
     if (done.value instanceof Response) return done.value
     return new Response(JSON.stringify(done.value), {
       status: route.status,
@@ -104,9 +107,17 @@ for (const name of Object.keys(ROUTES) as RouteName[]) {
   })
 }
 
-function refusalOf({ media, refusals }: Route, request: Request, error: Failure): Response {
+/** An agent without a valid key or token learns where it can get a token. */
+async function refusalOf(
+  { media, refusals, callers }: Route,
+  request: Request,
+  error: Failure,
+  env: Env,
+): Promise<Response> {
   if (refusals === 'claude-code-hook') return hookRefusal(error)
-  return media === 'text/html' ? refusal(request, error) : problem(error)
+  if (media === 'text/html') return refusal(request, error)
+  const isAgentUnknown = error.code === 'unauthenticated' && callers.includes('agent')
+  return problem(error, isAgentUnknown ? { 'www-authenticate': await challenge(env, request, '') } : {})
 }
 
 /**
@@ -184,7 +195,7 @@ async function identify(
   if (callers.some((caller) => IDENTIFIED_BY_VERB.has(caller))) return ok(null)
   const identified = callers.includes('worker')
     ? await identifyBySignature(request, bytes, env)
-    : await identifyByKey(request, env)
+    : await identifyByBearer(request, env)
   if (!identified.ok) return identified
   const { principal, directory } = identified.value
   if (directory.state === 'suspended' && action === 'worker.claim') return err(SUSPENDED) // running calls may finish

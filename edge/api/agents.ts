@@ -13,7 +13,7 @@ import type { Canceller } from '../call/lifecycle.ts'
 import { authorize, isListed } from '../decision/decide.ts'
 import type { AgentPrincipal } from '../directory/directory.ts'
 import type { Identified } from '../http/intake.ts'
-import { idempotencyKey, identifyByKey, namedAgent, waitMs } from '../http/intake.ts'
+import { idempotencyKey, identifyByBearer, namedAgent, originOfCaller, waitMs } from '../http/intake.ts'
 import { fileResponse, headersOf } from '../http/response-headers.ts'
 import { newRunRecord } from '../run/new-run.ts'
 import { isRunOf } from '../run/run-id.ts'
@@ -74,7 +74,7 @@ export const agentRoutes: Verbs<RouteNames> = {
         tool: body.tool,
         args: body.args,
         files: body.files ?? [],
-        origin: originOf(body),
+        origin: originOf(body, caller),
         key: key.value,
         create: null,
         waitMs: waitMs(request),
@@ -95,7 +95,7 @@ export const agentRoutes: Verbs<RouteNames> = {
         tool,
         args,
         files: [],
-        origin: originOf(body),
+        origin: originOf(body, caller),
         key: key.value,
         create: record,
         waitMs: waitMs(request),
@@ -215,9 +215,11 @@ export const agentRoutes: Verbs<RouteNames> = {
   },
 }
 
-/** The proposal's own statements about its origin. The edge adds nothing here. */
-const originOf = ({ reason }: Pick<Incoming<'proposeCall'>['body'], 'reason'>): CallOrigin =>
-  reason === undefined ? {} : { reason }
+/** The proposal's own reason, and the actor behind its agent. */
+const originOf = (
+  { reason }: Pick<Incoming<'proposeCall'>['body'], 'reason'>,
+  caller: Identified,
+): CallOrigin => ({ ...(reason === undefined ? {} : { reason }), ...originOfCaller(caller) })
 
 /** Answers 202 until the call has ended: it waits for a human, a worker or its process. */
 function callResponse(result: Result<Call>): Result<Call | Response> {
@@ -245,7 +247,7 @@ const readerOf = ({ principal }: Identified): string | null =>
 
 /** A stream outlives its request, so the current key and policy count. */
 async function mayStillRead(request: Request, env: Env): Promise<boolean> {
-  const still = await identifyByKey(request, env)
+  const still = await identifyByBearer(request, env)
   return still.ok && authorize(still.value.directory, still.value.principal, 'run.read').allowed
 }
 

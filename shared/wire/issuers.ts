@@ -2,6 +2,7 @@
 // which agent.
 
 import { z } from 'zod'
+import { Actor } from '../evidence/actor.ts'
 import { Name, Time } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
 
@@ -54,7 +55,7 @@ const Claim = z.string().min(1).max(LIMITS.claim_chars)
 const Url = z.string().min(1).max(LIMITS.channel_url_chars)
 
 /**
- * What a claim must hold: exactly this text, or a text that begins with `prefix`. Of a claim that is
+ * The required value of a claim: exactly this text, or a text that begins with `prefix`. Of a claim that is
  * a list, one member must.
  */
 const ClaimRule = z.union([
@@ -88,8 +89,8 @@ export const IssuerSpec = z.strictObject({
     .max(LIMITS.issuer_chars)
     .regex(/^[\x21-\x7e]+$/, 'must be printable ASCII without spaces'),
   /**
-   * Where its keys are: in the key set that its OpenID discovery document names, in the set at an
-   * address, or here.
+   * The source of its keys: the key set that its OpenID discovery document names, the set at an
+   * address, or the keys themselves.
    */
   jwks: z
     .union([
@@ -100,11 +101,7 @@ export const IssuerSpec = z.strictObject({
     .default('discovery'),
   /** The claim `aud` must hold one of them. By default the edge’s address, `/mcp` there, and `/t/{tenant}`. */
   audiences: z.array(Claim).min(1).max(LIMITS.issuer_audiences).optional(),
-  algorithms: z
-    .array(Algorithm)
-    .min(1)
-    .max(ALGORITHMS.length)
-    .default(['ES256', 'EdDSA', 'RS256', 'PS256']),
+  algorithms: z.array(Algorithm).min(1).max(ALGORITHMS.length).default(['ES256', 'EdDSA', 'RS256', 'PS256']),
   /** The first rule that matches counts. */
   rules: z.array(TokenRule).min(1).max(LIMITS.issuer_rules),
   /** The longest time since the token was issued (`iat`). */
@@ -126,7 +123,7 @@ export const Issuer = IssuerSpec.extend({
 export type Issuer = z.infer<typeof Issuer>
 
 /** Why a token is refused. Only operators read it. */
-export const TOKEN_FAULTS = [
+export const TokenFault = z.enum([
   'too_long',
   'malformed',
   'algorithm',
@@ -144,8 +141,7 @@ export const TOKEN_FAULTS = [
   'bound',
   'no_rule',
   'agent_gone',
-] as const
-export const TokenFault = z.enum(TOKEN_FAULTS)
+])
 export type TokenFault = z.infer<typeof TokenFault>
 
 /** How the edge judges a token now. */
@@ -155,7 +151,7 @@ export const TokenVerdict = z.discriminatedUnion('accepted', [
     /** The name under which the issuer was put. */
     issuer: Name,
     agent: Name,
-    subject: z.string(),
+    actor: Actor,
     expires_at_ms: Time,
   }),
   z.strictObject({ accepted: z.literal(false), fault: TokenFault, detail: z.string() }),
