@@ -1,5 +1,6 @@
 // The table of all commands, in the order in which help lists them. Help, parser and tests read it.
 
+import { ISSUERS } from './admin/issuers.ts'
 import { PRINCIPALS } from './admin/principals.ts'
 import { SECRETS } from './admin/secrets.ts'
 import { TENANTS } from './admin/tenants.ts'
@@ -46,5 +47,6 @@ export const COMMANDS: readonly Command[] = [
   ...POLICY_TRIALS,
   explain,
   ...PRINCIPALS,
+  ...ISSUERS,
   ...TENANTS,
 ]

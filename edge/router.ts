@@ -19,6 +19,7 @@ import { hookRoutes } from './api/claude-code-hook.ts'
 import { consoleRoutes } from './api/console.ts'
 import { consoleCallRoutes } from './api/console-calls.ts'
 import { consoleSkillRoutes } from './api/console-skills.ts'
+import { issuerRoutes } from './api/issuers.ts'
 import { mcpRoutes } from './api/mcp.ts'
 import { operatorRoutes } from './api/operators.ts'
 import { policyRoutes } from './api/policies.ts'
@@ -42,7 +43,7 @@ import type { Identified } from './http/intake.ts'
 import {
   claimedWorker,
   headersFit,
-  identifyByKey,
+  identifyByBearer,
   identifyBySignature,
   isSmall,
   parseAs,
@@ -53,6 +54,7 @@ import {
 } from './http/intake.ts'
 import { jsonAnswer } from './http/json-answer.ts'
 import { problem } from './http/problem.ts'
+import { challenge } from './http/protected-resource.ts'
 import { requestId, withRequestId } from './http/request-id.ts'
 import { authorizeInstallation } from './installation/installation.ts'
 import { refusedRequest } from './mcp/rpc.ts'
@@ -65,6 +67,7 @@ const VERBS: Verbs<RouteName> = {
   ...mcpRoutes,
   ...operatorRoutes,
   ...channelRoutes,
+  ...issuerRoutes,
   ...secretRoutes,
   ...skillRoutes,
   ...skillStorageRoutes,
@@ -101,23 +104,29 @@ for (const name of Object.keys(ROUTES) as RouteName[]) {
     const { raw } = context.req
     const incoming = await admit(route, raw, context.req.param(), env)
     const done = incoming.ok ? await verb({ env, request: raw, ...incoming.value }) : incoming
-    if (!done.ok) return refusalOf(route, raw, done.error, identityOf(env).publicUrl)
+    if (!done.ok) return refusalOf(route, raw, done.error, env)
     if (done.value instanceof Response) return done.value
     return jsonAnswer(route, done.value)
   })
 }
 
-function refusalOf(
-  { media, refusals }: Route,
+/** An agent without a valid key or token learns where it can get a token. */
+async function refusalOf(
+  { media, refusals, callers }: Route,
   request: Request,
   error: Failure,
-  publicUrl: string,
-): Response {
+  env: Env,
+): Promise<Response> {
+  const { publicUrl } = identityOf(env)
   if (refusals === 'claude-code-hook') return hookRefusal(error)
-  if (refusals === 'json-rpc') return refusedRequest(error, { request_id: requestId(request), publicUrl })
-  return media === 'text/html'
-    ? refusal(request, publicUrl, error)
-    : problem(error, { request_id: requestId(request), publicUrl })
+  if (media === 'text/html') return refusal(request, publicUrl, error)
+  const isMcp = refusals === 'json-rpc'
+  const isAgentUnknown = error.code === 'unauthenticated' && callers.includes('agent')
+  const headers = isAgentUnknown
+    ? { 'www-authenticate': await challenge(env, request, isMcp ? '/mcp' : '') }
+    : {}
+  const refused = problem(error, { request_id: requestId(request), publicUrl }, headers)
+  return isMcp ? refusedRequest(error, refused) : refused
 }
 
 export const serve = async (request: Request, env: Env, context: ExecutionContext): Promise<Response> =>
@@ -198,7 +207,7 @@ async function identify(
   if (callers.some((caller) => IDENTIFIED_BY_VERB.has(caller))) return ok(null)
   const identified = callers.includes('worker')
     ? await identifyBySignature(request, bytes, env)
-    : await identifyByKey(request, env)
+    : await identifyByBearer(request, env)
   if (!identified.ok) return identified
   const { principal, directory } = identified.value
   if (directory.state === 'suspended' && action === 'worker.claim') return err(SUSPENDED) // running calls may finish

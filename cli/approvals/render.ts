@@ -24,6 +24,9 @@ export function showApproval(approval: Approval, paint: Paint): string {
     ['approval', id],
     ['call', call],
     ['agent', prompt.agent],
+    ...(prompt.on_behalf_of === undefined
+      ? []
+      : [['on behalf of', `${prompt.on_behalf_of}, as the issuer asserts`]]),
     ['tool', `${prompt.tool}, version ${prompt.tool_version}`],
     ['risk', prompt.risk_ground === undefined ? prompt.risk : `${prompt.risk}: ${prompt.risk_ground}`],
     ['policies', prompt.policies.join(', ')],

@@ -12,7 +12,7 @@ import type { Canceller } from '../call/lifecycle.ts'
 import { authorize, isListed } from '../decision/decide.ts'
 import type { AgentPrincipal } from '../directory/directory.ts'
 import type { Identified } from '../http/intake.ts'
-import { idempotencyKey, identifyByKey, namedAgent, waitMs } from '../http/intake.ts'
+import { idempotencyKey, identifyByBearer, namedAgent, originOfCaller, waitMs } from '../http/intake.ts'
 import { fileResponse, headersOf } from '../http/response-headers.ts'
 import type { RunQuery } from '../log/call-index-store.ts'
 import { callOf, runOf, runRecord } from '../run/find-run.ts'
@@ -75,7 +75,7 @@ export const agentRoutes: Verbs<RouteNames> = {
       tool: body.tool,
       args: body.args,
       files: body.files ?? [],
-      origin: originOf(body),
+      origin: originOf(body, caller),
       key: key.value,
       create: null,
       join: false,
@@ -95,7 +95,7 @@ export const agentRoutes: Verbs<RouteNames> = {
       tool,
       args,
       files: [],
-      origin: originOf(body),
+      origin: originOf(body, caller),
       key: key.value,
       create: record,
       join: false,
@@ -232,9 +232,11 @@ export const agentRoutes: Verbs<RouteNames> = {
   },
 }
 
-/** The proposal's own statements about its origin. The edge adds nothing here. */
-const originOf = ({ reason }: Pick<Incoming<'proposeCall'>['body'], 'reason'>): CallOrigin =>
-  reason === undefined ? {} : { reason }
+/** The proposal's own reason, and the actor behind its agent. */
+const originOf = (
+  { reason }: Pick<Incoming<'proposeCall'>['body'], 'reason'>,
+  caller: Identified,
+): CallOrigin => ({ ...(reason === undefined ? {} : { reason }), ...originOfCaller(caller) })
 
 const agentOf = ({ principal }: Identified): AgentPrincipal => principal as AgentPrincipal // the route admits only agents
 const agentSpec = (principal: Identified['principal']) => (principal as AgentPrincipal).spec // the caller has checked `kind`
@@ -266,7 +268,7 @@ function listRange(
 
 /** A stream outlives its request, so the current key and policy count. */
 async function mayStillRead(request: Request, env: Env): Promise<boolean> {
-  const still = await identifyByKey(request, env)
+  const still = await identifyByBearer(request, env)
   return still.ok && authorize(still.value.directory, still.value.principal, 'run.read').allowed
 }
 

@@ -9,7 +9,7 @@ import type { Call } from '../../shared/wire/calls.ts'
 import { runObject } from '../bindings.ts'
 import type { AgentPrincipal, LoadedDirectory } from '../directory/directory.ts'
 import { hookAnswer } from '../http/claude-code-hook.ts'
-import { waitMs } from '../http/intake.ts'
+import { originOfCaller, waitMs } from '../http/intake.ts'
 import { runRecord } from '../run/find-run.ts'
 import type { Verbs } from './verb.ts'
 
@@ -32,7 +32,7 @@ export const hookRoutes: Verbs<'adviseClaudeCode'> = {
       tool,
       args,
       files: [],
-      origin: {},
+      origin: originOfCaller(caller),
       key: null,
       create: record,
       join: false,

@@ -30,7 +30,7 @@ type HypotheticalCall = {
 /** An agent learns of a tool that is not its own only that it has no such tool. */
 export async function dryRun(
   env: Env,
-  { directory, principal }: Identified,
+  { directory, principal, actor }: Identified,
   { agent, tool: name, args, files, run }: HypotheticalCall,
 ): Promise<Result<DryRun>> {
   const tool = directory.tools.get(name)
@@ -49,6 +49,7 @@ export async function dryRun(
     answers: [],
     run: record,
     folderMetSecret: false,
+    actor: actor ?? null,
     used: used.value,
     now: Date.now(),
   }

@@ -4,7 +4,7 @@ import { ok } from '../../shared/result.ts'
 import type { Env } from '../bindings.ts'
 import { authorize } from '../decision/decide.ts'
 import type { AgentPrincipal } from '../directory/directory.ts'
-import { type Identified, identifyByKey } from '../http/intake.ts'
+import { type Identified, identifyByBearer, originOfCaller } from '../http/intake.ts'
 import { answerMcp } from '../mcp/answer.ts'
 import type { Caller } from '../mcp/context.ts'
 import type { Verbs } from './verb.ts'
@@ -17,17 +17,18 @@ export const mcpRoutes: Verbs<RouteNames> = {
   mcpInSession: async (incoming) => ok(await answer(incoming, incoming.params.session)),
 }
 
-const callerOf = ({ directory, principal }: Identified): Caller => ({
-  directory,
-  agent: principal as AgentPrincipal, // the routes admit only agents
+const callerOf = (caller: Identified): Caller => ({
+  directory: caller.directory,
+  agent: caller.principal as AgentPrincipal, // the routes admit only agents
+  origin: originOfCaller(caller),
 })
 
 const answer = ({ env, request, caller, body }: Admitted, path: string | null): Promise<Response> =>
   answerMcp({ ...callerOf(caller), env, request, path, stillCaller: () => stillCaller(request, env) }, body)
 
-/** The caller by its key and the policies of this moment. */
+/** The caller by its key or token and the policies of this moment. */
 async function stillCaller(request: Request, env: Env): Promise<Caller | null> {
-  const still = await identifyByKey(request, env)
+  const still = await identifyByBearer(request, env)
   if (!still.ok) return null
   const { directory, principal } = still.value
   return authorize(directory, principal, 'run.read').allowed ? callerOf(still.value) : null

@@ -2,6 +2,9 @@
 // If anything that the key covers has changed, humans are asked again (L3). Pure.
 
 import { digestOf } from '../../shared/bytes/json.ts'
+import type { Actor } from '../../shared/evidence/actor.ts'
+import { identityOfActor } from '../../shared/evidence/actor.ts'
+import type { CallOrigin } from '../../shared/evidence/origin.ts'
 import type { ToolRef } from '../../shared/evidence/statement.ts'
 import { newStandingId } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -13,6 +16,7 @@ import type { RunRecord } from '../call/run.ts'
 import { escapeBackticks, quoteReadable } from '../platform/visible-text.ts'
 import type { Redaction } from '../secrets/redaction.ts'
 import { interprets } from '../tools/interpreters.ts'
+import { actorInWords } from './actor-words.ts'
 import { assuranceOf } from './assurance.ts'
 import { reachInWords, shownPlan } from './plan-words.ts'
 
@@ -72,12 +76,12 @@ export const subjectOf = ({ name }: Pick<ToolRef, 'name'>): string => `tool:${na
 const isBoundToArguments = (plan: Plan): boolean =>
   plan.tier !== 'A' && interprets(plan.executor.argv) !== undefined
 
-type ProposedCall = { readonly tool: ToolRef; readonly argsSha256: string }
+type ProposedCall = { readonly tool: ToolRef; readonly argsSha256: string; readonly origin?: CallOrigin }
 
 /** The key of what an answer covers within one session of one agent. */
 export function keyOf(
   { agentSince, device, channel }: RunRecord,
-  { tool: { name, digest }, argsSha256 }: ProposedCall,
+  { tool: { name, digest }, argsSha256, origin }: ProposedCall,
   plan: Plan,
   policySet: string,
 ): string {
@@ -89,6 +93,7 @@ export function keyOf(
     tool: digest,
     policy_set: policySet,
     reach: reachOf(plan),
+    ...(origin?.actor === undefined ? {} : { actor: identityOfActor(origin.actor) }), // another person, another question
     ...(isBoundToArguments(plan) ? { arguments: argsSha256 } : {}),
   })
 }
@@ -100,6 +105,7 @@ export function coverage(
   { agent, session, device, channel }: RunRecord,
   tool: Tool,
   plan: Plan,
+  actor: Actor | undefined,
   redaction: Redaction,
 ): string {
   const { name, version, input_files } = tool
@@ -116,7 +122,8 @@ export function coverage(
       ? reachInWords(shown)
       : `${quoteReadable(shown.executor.argv[0] ?? '')} ${reachInWords(shown)}`
   const same = isBoundToArguments(plan) ? 'with exactly these arguments' : 'with any arguments'
-  const whose = `by agent \`${agent}\` in session \`${quotable(session)}\`${where}`
+  const behalf = actor === undefined ? '' : ` on behalf of ${actorInWords(actor, redaction)}`
+  const whose = `by agent \`${agent}\`${behalf} in session \`${quotable(session)}\`${where}`
   return `every call of \`${name}\` version ${version} ${whose} that runs ${runs}, ${same}${without}`
 }
 

@@ -5,7 +5,8 @@ import type { CallState } from '../../shared/evidence/statement.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Call } from '../../shared/wire/calls.ts'
 import type { LiveState } from '../../shared/wire/output-events.ts'
-import { AgentSays, Prose, Time } from '../pages/approval-page.tsx'
+import { actorInWords } from '../approvals/actor-words.ts'
+import { AgentSays, OnBehalfOf, Prose, Time } from '../pages/approval-page.tsx'
 import { escapeConfusables } from '../platform/visible-text.ts'
 import type { OutputUpdate, Stream } from '../run/output-subscribers.ts'
 import { ConsolePage, FormToken } from './frame.tsx'
@@ -49,7 +50,7 @@ type CallPageInput = { session: Session; call: Call; news: OutputUpdate; isRest:
 
 export function callPage({ session, call, news, isRest, mayCancel }: CallPageInput) {
   const { position: reached, pieces } = news
-  const { id, tool, state, ended_at_ms, origin: { reason } = {} } = call
+  const { id, tool, state, ended_at_ms, origin: { reason, actor } = {} } = call
   const look =
     state === 'succeeded' || state === 'released' ? 'low' : ended_at_ms === undefined ? 'medium' : 'high'
   const position = `${reached.attempt}.${reached.stdout}.${reached.stderr}`
@@ -99,11 +100,12 @@ export function callPage({ session, call, news, isRest, mayCancel }: CallPageInp
       ) : (
         ''
       )}
-      {reason === undefined ? (
+      {reason === undefined && actor === undefined ? (
         ''
       ) : (
         <dl>
-          <AgentSays text={escapeConfusables(reason)} />
+          <OnBehalfOf text={actor && actorInWords(actor, session.directory.redaction)} />
+          <AgentSays text={reason && escapeConfusables(reason)} />
         </dl>
       )}
       <Details call={call} />

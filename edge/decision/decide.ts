@@ -2,6 +2,8 @@
 // with the approvals given, and with those that could still be given. So policy picks the sandbox.
 // Pure over a loaded directory. Dry runs and proposals share this code, so they can't differ.
 
+import type { Actor } from '../../shared/evidence/actor.ts'
+import { identityOfActor } from '../../shared/evidence/actor.ts'
 import type { Failure } from '../../shared/failures.ts'
 import { failure } from '../../shared/failures.ts'
 import type { InputFile } from '../../shared/plan/call-files.ts'
@@ -40,6 +42,8 @@ export type Situation = {
   folderMetSecret: boolean
   /** The usage of run, session and agent; `null` if the active set reads none of it. */
   used: Used | null
+  /** The actor behind the agent when it proposed the call; `null` if it sent a key. */
+  actor: Actor | null
   now: number
 }
 export type DecidedPlan = { decision: Decision; plan: Plan | null }
@@ -324,7 +328,7 @@ function planContext(plan: Plan | null): CedarValueJson {
 
 function contextOf(
   { slice: { reads } }: Matter,
-  { agent, tool, files, run, folderMetSecret, used, now }: Situation,
+  { agent, tool, files, run, folderMetSecret, used, actor, now }: Situation,
   args: CedarValueJson,
 ): Record<string, CedarValueJson> {
   const { channels } = agent.spec
@@ -343,6 +347,7 @@ function contextOf(
     args,
     files: filesContext(files),
     owners: agent.spec.owners ?? [],
+    ...(actor === null ? {} : { actor: identityOfActor(actor) }),
     ...(isRead(reads.context, ['now']) || isRead(reads.context, ['weekday']) ? clockOf(now) : {}),
     ...(used === null ? {} : { budget: budgetOf(run.budget, used) }),
   }

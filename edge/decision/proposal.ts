@@ -106,7 +106,18 @@ export function prepareProposal(
   const fit = checkArguments(tool, args, argsText)
   if (!fit.ok) return refused(isListed(principal, name) ? fit.error : unknownTool(name))
   const folderMetSecret = hasMetSecret(folder)
-  const situation = { agent: principal, tool, args, files, answers: [], run: record, folderMetSecret, now }
+  const actor = origin.actor ?? null
+  const situation = {
+    agent: principal,
+    tool,
+    args,
+    files,
+    answers: [],
+    run: record,
+    folderMetSecret,
+    actor,
+    now,
+  }
   const deciding = { ...situation, used: used === 'uncounted' ? null : used }
   const decided = decide(directory, deciding)
   if (!decided.ok) return refused(isListed(principal, name) ? decided.error : unknownTool(name))
@@ -208,7 +219,7 @@ export function approvalFor(
       plan === null || !mayStand(plan)
         ? null
         : {
-            covers: coverage(record, tool.tool, plan, directory.redaction),
+            covers: coverage(record, tool.tool, plan, origin.actor, directory.redaction),
             most_s: longestStanding(directory, situation, plan),
           },
     now,
@@ -389,10 +400,11 @@ export function dryRunAgain(
   return decided.ok ? ok({ ...decided.value, digest: proposal.digest }) : decided
 }
 
-const situationOf = (run: RunRecord, folder: RunFolder | null, { args, files = [] }: Proposal) => ({
+const situationOf = (run: RunRecord, folder: RunFolder | null, { args, files = [], origin }: Proposal) => ({
   args,
   files,
   run,
+  actor: origin?.actor ?? null,
   folderMetSecret: hasMetSecret(folder),
 })
 

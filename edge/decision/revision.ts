@@ -69,6 +69,7 @@ export function revise(
     answers: [],
     run: record,
     folderMetSecret,
+    actor: before.origin?.actor ?? null,
     used,
     now,
   }

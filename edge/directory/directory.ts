@@ -28,6 +28,8 @@ import { actionGroups, capabilitiesOf, isSensitive } from '../tools/capabilities
 import type { EnrolledWorker } from '../workers/request-freshness.ts'
 import type { EnabledSkill } from './enabled-skill.ts'
 import type { Directory, Gatekeeper, Member } from './gatekeeper.ts'
+import type { HeldIssuer, TrustedIssuer } from './trusted-issuer.ts'
+import { audiencesFor } from './trusted-issuer.ts'
 
 export type Principal = {
   kind: 'Agent' | 'Operator' | 'Worker'
@@ -87,6 +89,8 @@ export type LoadedDirectory = {
   skills: ReadonlyMap<string, EnabledSkill>
   /** The public keys of each publisher of skills. */
   publishers: ReadonlyMap<string, readonly string[]>
+  /** By the claim `iss` of their tokens. */
+  issuers: ReadonlyMap<string, TrustedIssuer>
   /** Masks secrets in arguments that people of the tenant see. */
   redaction: Redaction
 }
@@ -95,7 +99,7 @@ export const SUSPENDED = failure(
   'tenant_suspended',
   'the operator of the installation has suspended this tenant',
 )
-const NO_ONE = { agents: [], operators: [], workers: [] }
+const NO_ONE = { agents: [], operators: [], workers: [], issuers: [] }
 
 const cache = new Map<string, LoadedDirectory>()
 
@@ -127,7 +131,7 @@ export const directoryOf = async (env: Env, tenant: string): Promise<LoadedDirec
 /** The cached version, which the tenant's object compares with its own. */
 export const knownVersion = (tenant: string): number => cache.get(tenant)?.version ?? -1
 
-type Keys = Pick<Identity, 'markKey' | 'vaultKey'>
+type Keys = Pick<Identity, 'markKey' | 'vaultKey' | 'publicUrl'>
 
 /** Compiles the answer of a tenant's object; `null` means that the cached version is current. */
 export function directoryFrom(keys: Keys, tenant: string, fresh: Directory | null): LoadedDirectory {
@@ -161,7 +165,7 @@ function cacheDirectory(keys: Keys, directory: Directory): LoadedDirectory {
 }
 
 function load(
-  { markKey, vaultKey }: Keys,
+  { markKey, vaultKey, publicUrl }: Keys,
   {
     tenant,
     state,
@@ -176,7 +180,7 @@ function load(
     ...people
   }: Directory,
 ): LoadedDirectory {
-  const { agents, operators, workers } = state === 'deleted' ? NO_ONE : people
+  const { agents, operators, workers, issuers } = state === 'deleted' ? NO_ONE : people
   const ready = compileWithFloor(policies.texts)
   if (!ready.ok)
     logError(`policy set ${policies.version} can't be compiled: ${ready.error.detail}`, { tenant })
@@ -210,10 +214,16 @@ function load(
     vault,
     skills: new Map(skills.map((skill) => [skill.id, skill])),
     publishers: new Map(publishers.map(({ name, keys }) => [name, keys])),
+    issuers: new Map(issuers.map((issuer) => [issuer.spec.issuer, trusted(publicUrl, tenant, issuer)])),
     redaction: new Redaction(markerFor(markKey, tenant), vault.known),
   }
   return shadow === null || state !== 'active' ? loaded : { ...loaded, shadow: shadowOf(loaded, shadow) }
 }
+
+const trusted = (publicUrl: string, tenant: string, issuer: HeldIssuer): TrustedIssuer => ({
+  ...issuer,
+  audiences: new Set(audiencesFor(publicUrl, tenant, issuer.spec)),
+})
 
 /** Returns `null` for a set that does not compile: nothing is shadowed then. */
 function shadowOf(

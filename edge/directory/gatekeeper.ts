@@ -10,6 +10,7 @@ import type { SealedSecret } from '../secrets/sealing.ts'
 import type { HeldSecret } from '../secrets/vault.ts'
 import type { EnrolledWorker } from '../workers/request-freshness.ts'
 import type { EnabledSkill } from './enabled-skill.ts'
+import type { HeldIssuer } from './trusted-issuer.ts'
 
 /** A publisher's public keys, which verify its packages. */
 export type ListedKeys = { readonly name: string; readonly keys: readonly string[] }
@@ -37,6 +38,8 @@ export type Directory = {
   /** Each enabled skill, in its enabled version. */
   skills: EnabledSkill[]
   publishers: ListedKeys[]
+  /** Issuers whose tokens authenticate agents. */
+  issuers: HeldIssuer[]
 }
 
 /** The methods of a tenant's object that every request calls. It answers them from memory. */

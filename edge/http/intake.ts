@@ -5,7 +5,9 @@
 import type { z } from 'zod'
 import type { Json } from '../../shared/bytes/json.ts'
 import { BODY_BOUNDS, parseJson } from '../../shared/bytes/json.ts'
+import type { Actor } from '../../shared/evidence/actor.ts'
 import { readSignatureInput, signatureHolds } from '../../shared/evidence/http-signature.ts'
+import type { CallOrigin } from '../../shared/evidence/origin.ts'
 import { failure } from '../../shared/failures.ts'
 import { parseKey } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -25,26 +27,43 @@ import {
   principalOf,
   SUSPENDED,
 } from '../directory/directory.ts'
+import { isToken } from '../tokens/token.ts'
 import type { EnrolledWorker } from '../workers/request-freshness.ts'
 import { parseForm } from './forms.ts'
 import { isTenant } from './known-tenants.ts'
+import { identifyByToken, namedTenant } from './token-bearer.ts'
 
 export type Identified = {
   directory: LoadedDirectory
   principal: AgentPrincipal | Principal
   worker: EnrolledWorker | null
+  /** The actor behind an agent that authenticated with a token. */
+  actor?: Actor
 }
+
+/** The part of a proposal's origin that its caller's token decides. */
+export const originOfCaller = ({ actor }: Identified): CallOrigin => (actor === undefined ? {} : { actor })
 
 export const UNKNOWN_KEY = failure('unauthenticated', 'the key is missing, unknown or revoked')
 const UNSIGNED = failure('bad_signature', 'no enrolled worker signed this request')
-const BEARER = /^Bearer (\S{1,300})$/
+/** Longer than any key and any token: a token that is too long is refused as one. */
+const BEARER = /^Bearer (\S{1,16384})$/
 
 export const bearerOf = (request: Request): string | undefined =>
   BEARER.exec(request.headers.get('authorization') ?? '')?.[1]
 
-/** Returns the principal that owns the key, and the directory as it is at this request. */
-export async function identifyByKey(request: Request, env: Env): Promise<Result<Identified>> {
-  const key = bearerOf(request)
+/**
+ * Returns the principal that owns the key, or the agent that the token authenticates, and the
+ * directory as it is at this request.
+ */
+export async function identifyByBearer(request: Request, env: Env): Promise<Result<Identified>> {
+  const bearer = bearerOf(request)
+  if (bearer === undefined || !isToken(bearer)) return identifyByKey(bearer, env)
+  const identified = await identifyByToken(bearer, namedTenant(request), env)
+  return identified.ok ? ok({ ...identified.value, worker: null }) : identified
+}
+
+async function identifyByKey(key: string | undefined, env: Env): Promise<Result<Identified>> {
   const parsed = key === undefined ? undefined : parseKey(key)
   if (key === undefined || parsed === undefined || !(await isTenant(env, parsed.tenant)))
     return err(UNKNOWN_KEY)

@@ -3,6 +3,7 @@
 import { type Failure, failure } from '../../shared/failures.ts'
 import { identityOf } from '../bindings.ts'
 import { requirePermission } from '../decision/decide.ts'
+import { problem } from '../http/problem.ts'
 import { requestId } from '../http/request-id.ts'
 import { logError } from '../platform/error-log.ts'
 import type { McpContext } from './context.ts'
@@ -33,7 +34,8 @@ type Admitted = Omit<McpContext, 'accepted' | 'publicUrl'>
 export async function answerMcp(admitted: Admitted, body: Uint8Array): Promise<Response> {
   const { request, env } = admitted
   const { publicUrl } = identityOf(env)
-  const refuse = (why: Failure) => refusedRequest(why, { request_id: requestId(request), publicUrl })
+  const refuse = (why: Failure) =>
+    refusedRequest(why, problem(why, { request_id: requestId(request), publicUrl }))
   const foreign = checkOrigin(request, publicUrl)
   if (foreign !== undefined) return refuse(foreign)
   const accepted = acceptedOf(request.headers)

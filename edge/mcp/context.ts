@@ -1,11 +1,17 @@
 // The input of every method of the endpoint: the admitted request, its caller, and a way to check the
 // caller again while a request is held.
 
+import type { CallOrigin } from '../../shared/evidence/origin.ts'
 import type { Env } from '../bindings.ts'
 import type { AgentPrincipal, LoadedDirectory } from '../directory/directory.ts'
 import type { Accepted } from './headers.ts'
 
-export type Caller = { readonly directory: LoadedDirectory; readonly agent: AgentPrincipal }
+export type Caller = {
+  readonly directory: LoadedDirectory
+  readonly agent: AgentPrincipal
+  /** The actor behind the agent, if its token names one. */
+  readonly origin: CallOrigin
+}
 
 export type McpContext = Caller & {
   readonly env: Env

@@ -1,7 +1,6 @@
 // Answers in JSON-RPC: results by era, errors with their HTTP status, and our failures as errors.
 
 import { adviceOf, entryOf, type Failure } from '../../shared/failures.ts'
-import { type Occasion, problem } from '../http/problem.ts'
 import { headersOf } from '../http/response-headers.ts'
 import { type Era, META, RPC, SERVER_INFO } from './protocol.ts'
 
@@ -63,10 +62,12 @@ export function failureError(failure: Failure): RpcError {
   })
 }
 
-/** A refusal from before the message was read: it keeps status and headers of our own API. */
-export function refusedRequest(failure: Failure, occasion: Occasion): Response {
-  const { status, headers: all } = problem(failure, occasion)
-  const headers = new Headers(all)
+/**
+ * A refusal from before the message was read: it keeps status and headers of the answer that our
+ * own API would give.
+ */
+export function refusedRequest(failure: Failure, { status, headers: own }: Response): Response {
+  const headers = new Headers(own)
   headers.set('content-type', 'application/json')
   return new Response(errorMessage(null, failureError(failure)), { status, headers })
 }

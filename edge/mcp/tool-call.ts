@@ -102,7 +102,7 @@ async function propose(context: McpContext, request: McpRequest, { name, args }:
     tool: name,
     args,
     files: [],
-    origin: originOf(request),
+    origin: { ...context.origin, ...originOf(request) },
     key,
     create,
     join: true,

@@ -8,7 +8,7 @@ import { adviceOf } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { ok } from '../../shared/result.ts'
-import { AGENT_SAYS, type Approval, type Edit } from '../../shared/wire/approvals.ts'
+import { AGENT_SAYS, type Approval, type Edit, ON_BEHALF_OF } from '../../shared/wire/approvals.ts'
 import type { FullText } from '../approvals/card.ts'
 import { afterwards, OUTCOME } from '../approvals/outcome-words.ts'
 import { secondsOf } from '../approvals/standing.ts'
@@ -299,6 +299,18 @@ export function AgentSays({ text }: { text: string | undefined }) {
   )
 }
 
+/** The actor behind the agent. */
+export function OnBehalfOf({ text }: { text: string | undefined }) {
+  return text === undefined ? null : (
+    <>
+      <dt>{ON_BEHALF_OF}</dt>
+      <dd>
+        <Prose text={text} />
+      </dd>
+    </>
+  )
+}
+
 /** The facts of the call that an approver judges. `files`: the URL prefix of its input files. */
 export function Facts({ approval, files = null }: { approval: Approval; files?: string | null }) {
   const { status, prompt, digest, call, requested_at, expires_at, edits = [] } = approval
@@ -338,6 +350,7 @@ export function Facts({ approval, files = null }: { approval: Approval; files?: 
         ) : (
           ''
         )}
+        <OnBehalfOf text={prompt.on_behalf_of} />
         <AgentSays text={prompt.agent_says} />
       </dl>
       <details>

@@ -101,6 +101,7 @@ function effectUnder(
     run,
     folderMetSecret: proposal.folderMetSecret ?? false,
     used: counted,
+    actor: proposal.origin?.actor ?? null,
     now: proposal.createdAt,
   }
   const decided = decide(directory, situation, 'nobody')

@@ -1,6 +1,8 @@
 // Views of a stored run and its calls for the wire, the journal and signed statements. Pure.
 
 import { digestOf } from '../../shared/bytes/json.ts'
+import { identityOfActor } from '../../shared/evidence/actor.ts'
+import type { CallOrigin } from '../../shared/evidence/origin.ts'
 import { originMember } from '../../shared/evidence/origin.ts'
 import type { ApprovalFacts, Facts } from '../../shared/evidence/statement.ts'
 import { callId } from '../../shared/ids.ts'
@@ -122,6 +124,15 @@ function approvalStatus(status: Status): Approval['status'] {
   return status.state === 'cancelled' && status.approval?.enough !== true ? 'cancelled' : 'approved'
 }
 
+/**
+ * One answer is not given to different words, nor to calls on behalf of different people. Each token
+ * has an id of its own, which makes no difference.
+ */
+const sameAsked = ({ actor, ...words }: CallOrigin = {}): object => ({
+  ...originMember(words),
+  ...(actor === undefined ? {} : { actor: identityOfActor(actor) }),
+})
+
 export function approvalView(run: RunRecord, { proposal, status }: CallRecord): Approval | undefined {
   const { approval } = status
   if (approval === null) return undefined
@@ -135,7 +146,7 @@ export function approvalView(run: RunRecord, { proposal, status }: CallRecord): 
       tool: proposal.tool,
       args: proposal.argsSha256,
       plan: proposal.planSha256,
-      ...originMember(proposal.origin), // one answer is not given to different words
+      ...sameAsked(proposal.origin),
     }),
     call: callId(run.id, proposal.n),
     prompt: approval.prompt,

@@ -4,6 +4,7 @@ import { blob, index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm
 import type { Envelope } from '../../shared/evidence/dsse.ts'
 import type { Tier } from '../../shared/plan/plan.ts'
 import type { Approval, Standing } from '../../shared/wire/approvals.ts'
+import type { IssuerSpec } from '../../shared/wire/issuers.ts'
 import type { AgentSpec, OperatorSpec } from '../../shared/wire/principals.ts'
 import type { Skill, SkillState } from '../../shared/wire/skills.ts'
 import type { Quota, TenantState } from '../../shared/wire/tenants.ts'
@@ -191,6 +192,16 @@ export const consoleSessions = sqliteTable('console_sessions', {
   keyHash: text('key_hash').notNull(),
   createdAt: integer('created_at').notNull(),
   seenAt: integer('seen_at').notNull(),
+})
+
+/** Issuers of tokens. `agents`: when each agent that a rule names had been created. */
+export const issuers = sqliteTable('issuers', {
+  name: text().primaryKey(),
+  issuer: text().notNull().unique(),
+  spec: text({ mode: 'json' }).$type<IssuerSpec>().notNull(),
+  agents: text({ mode: 'json' }).$type<Record<string, number>>().notNull(),
+  by: text().notNull(),
+  at: integer().notNull(),
 })
 
 /** Secrets, sealed: no value is on disk. */

@@ -12,11 +12,12 @@ import type { Tier } from '../../shared/plan/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import type { PolicyVersion } from '../../shared/routes/policies.ts'
 import type { Approval, ListedApproval, Standing } from '../../shared/wire/approvals.ts'
+import type { IssuerSpec } from '../../shared/wire/issuers.ts'
 import type { AgentSpec, OperatorSpec } from '../../shared/wire/principals.ts'
 import type { Secret, SecretSpec } from '../../shared/wire/secrets.ts'
 import type { Tool, ToolSpec } from '../../shared/wire/tools.ts'
 import type { ProvenWorker } from '../../shared/wire/workers.ts'
-import { DEFAULT_TENANT, type Env, identityOf } from '../bindings.ts'
+import { DEFAULT_TENANT, type Env, identityOf, outboundNetwork } from '../bindings.ts'
 import { localGatekeepers, SUSPENDED } from '../directory/directory.ts'
 import type { Directory, Member } from '../directory/gatekeeper.ts'
 import { Alarm } from '../platform/alarm.ts'
@@ -27,12 +28,14 @@ import { DEFAULTS } from '../policy/built-in.ts'
 import { checkPolicies } from '../policy/check.ts'
 import type { PolicyTexts } from '../policy/engine.ts'
 import { Sealing } from '../secrets/sealing.ts'
+import { type FetchedKeys, KeySource } from '../tokens/key-source.ts'
 import type { EnrolledWorker, HeartbeatSender } from '../workers/request-freshness.ts'
 import { RequestFreshness, WORKER_IN_USE } from '../workers/request-freshness.ts'
 import { ConsoleSessions } from './console-session-store.ts'
 import { FileQuotaStore } from './file-quota-store.ts'
 import { type Changes, type InboxPage, type InboxQuery, InboxStore, type ListQuery } from './inbox-store.ts'
 import { InstallationRequests } from './installation-requests.ts'
+import { type IssuerRecord, IssuerStore } from './issuer-store.ts'
 import type { ApprovalMetrics } from './metrics.ts'
 import { type Expected, type PolicyPut, PolicyStore, type StoredPolicySet } from './policy-store.ts'
 import { type AgentRecord, type PrincipalRecord, PrincipalStore } from './principal-store.ts'
@@ -54,6 +57,8 @@ export class TenantObject extends DurableObject<Env> {
   readonly #policySets = new PolicyStore(this.#db, (write) => this.#change(write))
   readonly #principals = new PrincipalStore(this.#db, (write) => this.#change(write))
   readonly #secrets = new SecretStore(this.#db, (write) => this.#change(write))
+  readonly #issuers = new IssuerStore(this.#db, (write) => this.#change(write))
+  readonly #issuerKeys = new KeySource(outboundNetwork(this.env))
   readonly #tools = new ToolStore(this.#db, (write) => this.#change(write), this.#policySets)
   readonly #alarm = new Alarm(this.ctx.storage, () => null)
   readonly #skills = new SkillRegistry(this.#db, (write) => this.#change(write), this.#tools, {
@@ -140,6 +145,7 @@ export class TenantObject extends DurableObject<Env> {
       formerSecrets: this.#secrets.former(),
       skills: this.#skills.enabled(),
       publishers: this.#skills.listed(),
+      issuers: this.#issuers.held(),
     }
   }
 
@@ -307,6 +313,25 @@ export class TenantObject extends DurableObject<Env> {
   }
   async listSecrets(): Promise<Secret[]> {
     return this.#secrets.list()
+  }
+
+  // ── Issuers of tokens ──
+
+  async putIssuer(name: string, spec: IssuerSpec, by: string): Promise<Result<IssuerRecord>> {
+    this.#issuerKeys.forget()
+    return this.#issuers.put(name, spec, this.#directory.agents, by)
+  }
+  async deleteIssuer(name: string): Promise<Result<{ done: true }>> {
+    this.#issuerKeys.forget()
+    return this.#issuers.remove(name)
+  }
+  async listIssuers(): Promise<IssuerRecord[]> {
+    return this.#issuers.list()
+  }
+  /** `unknown`: a token names a key that the caller does not have. */
+  async issuerKeys(name: string, unknown: boolean): Promise<Result<FetchedKeys, string>> {
+    const known = this.#directory.issuers.find((issuer) => issuer.name === name)
+    return known === undefined ? err('no such issuer') : this.#issuerKeys.keysOf(known.spec, unknown)
   }
 
   // ── Workers ──

@@ -140,6 +140,16 @@ export const CATALOGUE: Readonly<Record<string, Readonly<Record<string, string>>
     K04: 'A worker claims a tier that it has not proven.',
     K05: 'A console session is planted, stolen, forged from another site, or outlives its operator’s key.',
   },
+  'Tokens of agents': {
+    A01: 'A token is unsigned, or its algorithm is swapped: `none`, HMAC with a public key, another kind of key.',
+    A02: 'A token brings its own key: `jwk`, `jku`, `x5u` or a critical extension in its header.',
+    A03: 'A token that was made for another service or another tenant is sent to us.',
+    A04: 'A token is expired, from the future, or lives too long.',
+    A05: 'A storm of tokens with unknown keys makes the edge flood their issuer.',
+    A06: 'An issuer answers with an endless or oversized document.',
+    A07: 'A token of an issuer that another tenant trusts is sent to this tenant.',
+    A08: 'A token outlives its agent or its issuer.',
+  },
   Evidence: {
     T01: 'The payload, type or signatures of an attestation are swapped.',
     T02: 'A signature is malleable or degenerate.',

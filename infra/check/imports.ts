@@ -74,6 +74,12 @@ const SOLE_IMPORTERS: readonly SoleImporter[] = [
     instead: 'let the object or the store that owns the rows read and write them',
   },
   {
+    packages: ['jose'],
+    // Tests sign tokens with it, as an issuer would.
+    may: ['^edge/tokens/signature\\.ts$', '^test/'],
+    instead: 'verify a token with edge/tokens',
+  },
+  {
     packages: ['smol-toml'],
     may: ['^cli/skills/source-folder\\.ts$'],
     instead: 'read the skill with cli/skills/source-folder.ts',

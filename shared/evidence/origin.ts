@@ -1,9 +1,10 @@
 // The origin of a proposal: everything known about it besides the call itself. It is journalled and
-// signed, and shown to approvers. The call's digest doesn't cover it and policies don't read it: it
-// changes nothing about what runs (docs/decisions/0061).
+// signed, and shown to approvers. The call's digest doesn't cover it: it changes nothing about what
+// runs. Policies read the actor and nothing else of it (docs/decisions/0061, 0078).
 
 import { z } from 'zod'
 import { LIMITS } from '../limits.ts'
+import { Actor } from './actor.ts'
 
 export const CallOrigin = z.strictObject({
   /**
@@ -11,6 +12,8 @@ export const CallOrigin = z.strictObject({
    * secrets masked.
    */
   reason: z.string().min(1).max(LIMITS.reason_chars).optional(),
+  /** The actor behind the agent, as the issuer of its token asserts. */
+  actor: Actor.optional(),
   /** The protocol of the proposal, if it is not our own API. `client` is what the client calls itself. */
   via: z
     .strictObject({

@@ -6,6 +6,7 @@ import { AUTHZEN } from './authzen.ts'
 import { CHANNELS } from './channels.ts'
 import { CONSOLE } from './console.ts'
 import { HOOKS } from './hooks.ts'
+import { ISSUERS } from './issuers.ts'
 import { MCP } from './mcp.ts'
 import { OPERATORS } from './operators.ts'
 import { POLICIES } from './policies.ts'
@@ -29,6 +30,7 @@ export const ROUTES = {
   ...CONSOLE,
   ...POLICIES,
   ...REHEARSALS,
+  ...ISSUERS,
   ...SECRETS,
   ...SKILL_TRIALS,
   ...SKILL_STORAGE, // before `/v1/skills/{id}/{version}`, which also matches its paths

@@ -38,6 +38,8 @@ export type Edit = z.infer<typeof Edit>
 
 /** The label of `agent_says` wherever people read it. */
 export const AGENT_SAYS = 'The agent says (not verified)'
+/** The label of `on_behalf_of` wherever people read it. */
+export const ON_BEHALF_OF = 'On behalf of (asserted by the issuer)'
 
 const ApprovalStatus = z.enum(['pending', 'approved', 'denied', 'expired', 'cancelled'])
 const Verdict = z.enum(['approve', 'deny'])
@@ -83,6 +85,8 @@ export const Approval = z.strictObject({
     reason: z.string(),
     /** The reason that the agent gave, in its own words, which nobody has verified. */
     agent_says: z.string().optional(),
+    /** The actor behind the agent, in words, as the issuer of its token asserts. */
+    on_behalf_of: z.string().optional(),
   }),
   /**
    * The answers that policy permits. The default is chosen by Enter, and applies when nobody

@@ -3,6 +3,7 @@
 // it.
 
 import { z } from 'zod'
+import { Actor } from '../evidence/actor.ts'
 import { Name, ToolName } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
 import { HypotheticalFiles } from '../plan/call-files.ts'
@@ -40,6 +41,8 @@ const PolicyCase = z.strictObject({
     args: z.record(z.string(), z.unknown()).default({}),
     run: RunSpec.optional(),
     files: HypotheticalFiles.default([]),
+    /** The actor behind the agent; absent if it uses a key. */
+    actor: Actor.omit({ jti_sha256: true }).optional(),
   }),
   /**
    * Operators of the file who approve, in this order; `expect` describes the decision after the

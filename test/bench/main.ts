@@ -117,7 +117,15 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
     name: 'floor',
     measure: (concurrency, extent) => floor.ask({ plan, concurrency, extent: finite(extent) }),
   }
-  const all = [bare, http('healthz'), http('denial'), http('dry_run'), http('tier_b'), http('tier_c')]
+  const all = [
+    bare,
+    http('healthz'),
+    http('denial'),
+    http('dry_run'),
+    http('dry_run_by_token'),
+    http('tier_b'),
+    http('tier_c'),
+  ]
   const parts = { edge: stack.edge, worker: stack.worker, redis: stack.redis }
   const begun = load1()
   try {

@@ -16,6 +16,7 @@ export type Name =
   | 'healthz'
   | 'denial'
   | 'dry_run'
+  | 'dry_run_by_token'
   | 'tier_b'
   | 'tier_c'
   | 'denial_in_full_run'
@@ -28,6 +29,7 @@ const TITLES: Readonly<Record<Name, string>> = {
   healthz: 'GET /healthz',
   denial: 'denied call',
   dry_run: 'allowed dry run',
+  dry_run_by_token: 'allowed dry run, by a token in place of a key',
   tier_b: 'tier B call, end to end',
   tier_c: 'tier C call, end to end',
   denial_in_full_run: 'denied call, all clients in the full run',

@@ -2,9 +2,11 @@
 // API, and the resulting requests. Each client has its own run, as agents at work would; one run
 // that holds many calls is measured in addition.
 
+import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import type { Result } from '../../shared/result.ts'
 import type { Client, Output } from '../../shared/routes/client.ts'
 import { bearer, client } from '../../shared/routes/client.ts'
+import { PublicJwk } from '../../shared/wire/issuers.ts'
 import type { ProcessToolSpec } from '../../shared/wire/tools.ts'
 import type { Request } from './connection.ts'
 import type { Load } from './load.ts'
@@ -18,6 +20,8 @@ export type Subjects = {
   readonly healthz: SubjectRequests
   readonly denial: SubjectRequests
   readonly dry_run: SubjectRequests
+  /** The same by the same agent with a JSON Web Token in place of its key. */
+  readonly dry_run_by_token: SubjectRequests
   readonly tier_b: SubjectRequests
   readonly tier_c: SubjectRequests
   /** The same in the run that is filled. */
@@ -71,10 +75,12 @@ export async function makeSubjects(url: string, operator: Client): Promise<Subje
   const runs = await Promise.all(Array.from({ length: CLIENTS }, run))
   const full = await run()
 
-  const post = (path: string, body: unknown): Request => ({
+  const token = await tokenFor(url, operator)
+
+  const post = (path: string, body: unknown, credential = key): Request => ({
     method: 'POST',
     path,
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', prefer: 'wait=10' },
+    headers: { authorization: `Bearer ${credential}`, 'content-type': 'application/json', prefer: 'wait=10' },
     body: JSON.stringify(body),
   })
   const propose = (to: readonly string[], body: unknown, contains: readonly string[]): SubjectRequests => ({
@@ -94,12 +100,35 @@ export async function makeSubjects(url: string, operator: Client): Promise<Subje
       requests: [post('/v1/decisions', c)],
       expect: { status: 200, contains: ['"effect":"allow"'] },
     },
+    dry_run_by_token: {
+      requests: [post('/v1/decisions', c, token)],
+      expect: { status: 200, contains: ['"effect":"allow"'] },
+    },
     tier_b: propose(runs, { tool: 'bench_b', args: {} }, succeeded),
     tier_c: propose(runs, c, succeeded),
     denial_in_full_run: propose([full], FORBIDDEN, denied),
     tier_c_in_full_run: propose([full], c, succeeded),
     example: done(await agent('proposeCall', { params: { run: await run() }, body: c, wait: 20 })),
   }
+}
+
+/** A token of the agent that is valid for as long as a bench can take. */
+async function tokenFor(url: string, operator: Client): Promise<string> {
+  const { privateKey, publicKey } = await generateKeyPair('ES256', { extractable: true })
+  const jwk = PublicJwk.parse({ ...(await exportJWK(publicKey)), kid: 'bench' })
+  const issuer = 'https://bench.example'
+  const rules = [{ claims: { sub: 'bench' }, agent: 'bench' }]
+  done(
+    await operator('putIssuer', {
+      params: { name: 'bench' },
+      body: { issuer, jwks: { keys: [jwk] }, rules, advertise: false },
+    }),
+  )
+  return new SignJWT({ iss: issuer, sub: 'bench', aud: url })
+    .setProtectedHeader({ alg: 'ES256', kid: 'bench' })
+    .setIssuedAt()
+    .setExpirationTime('12h')
+    .sign(privateKey)
 }
 
 export function done<T>(answer: Result<T, { code: string; detail: string }>): T {

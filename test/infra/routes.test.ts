@@ -106,6 +106,8 @@ const OPEN: Readonly<Record<string, string>> = {
   'GET /v1/log/checkpoint': 'a log is for everybody to watch; it holds hashes alone',
   'GET /v1/log/proof': 'as above',
   'GET /v1/log/entries': 'as above',
+  'GET /.well-known/oauth-protected-resource': 'the issuers that operators advertise',
+  'GET /.well-known/oauth-protected-resource/mcp': 'as above',
   'GET /openapi.json': 'what the API is, not what it holds',
   'GET /docs': 'as above',
   'GET /metrics': 'counters for a scraper in the same network',
@@ -144,6 +146,7 @@ const WITHOUT_EFFECT = [
   'POST /v1/decisions',
   'POST /access/v1/evaluation',
   'POST /access/v1/evaluations',
+  'POST /v1/issuers/test',
 ]
 
 /** Actions of an approver besides reading: answering, revoking answers, and naming a delegate. */

@@ -235,8 +235,8 @@ export const DECISIONS: readonly Held[] = [
     titled: 'calls with different reasons',
     lines: [
       [
-        '...originMember(proposal.origin), // one answer',
-        '// one answer',
+        '...sameAsked(proposal.origin),',
+        '',
         'A yes to the words that were shown is also given to calls with other words.',
       ],
     ],
@@ -311,6 +311,11 @@ export const DECISIONS: readonly Held[] = [
     file: 'edge/approvals/standing.ts',
     tests: ['test/edge/approvals/standing-key.test.ts'],
     lines: [
+      [
+        '{ actor: identityOfActor(origin.actor) }',
+        '{}',
+        'A yes to a call on behalf of one person covers calls on behalf of everybody.',
+      ],
       [
         '    agent_since: agentSince,\n    device,',
         '    device,',

@@ -7,12 +7,14 @@ import { mutantsOf } from './mutant.ts'
 import { PEOPLE } from './people.ts'
 import { SANDBOX } from './sandbox.ts'
 import { SKILLS } from './skills.ts'
+import { TOKENS } from './tokens.ts'
 import { WORKER } from './worker.ts'
 
 export const MUTANTS = mutantsOf([
   ...AGREEMENT,
   ...DECISIONS,
   ...PEOPLE,
+  ...TOKENS,
   ...WORKER,
   ...SANDBOX,
   ...SKILLS,

@@ -31,6 +31,7 @@ export type Area =
   | 'redis'
   | 'skills'
   | 'tenants'
+  | 'tokens'
 
 /** `gains`: what an attacker would gain if the line were broken in this way. */
 export type Line = readonly [text: string, becomes: string, gains: string]

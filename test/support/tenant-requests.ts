@@ -70,6 +70,11 @@ export const BODIES: Partial<Record<RouteName, (ids: Ids, caller: string) => unk
   putPolicyShadow: ({ version }) => ({ version: Number(version) }),
   rehearsePolicyVersion: () => ({}),
   putSecret: ({ tool }) => ({ value: 'a value of the asker', tools: [tool] }),
+  putIssuer: ({ agent, issuer }) => ({
+    issuer: `https://${issuer}.example.com`,
+    rules: [{ claims: { sub: 'x' }, agent }],
+  }),
+  testToken: ({ tenant }) => ({ token: `${tenant}.x.x` }),
   enableSkill: () => why,
   disableSkill: () => why,
   revokeSkill: () => why,

@@ -37,6 +37,7 @@ export type Ids = {
   readonly operator: string
   readonly channel: string
   readonly secret: string
+  readonly issuer: string
   readonly publisher: string
   readonly kid: string
   readonly worker: string
@@ -65,6 +66,7 @@ export function unknownIds(like: Ids): Ids {
     operator: name,
     channel: name,
     secret: name,
+    issuer: name,
     publisher: name,
     kid: newSigner().kid,
     worker: newWorkerId(Date.now()),
@@ -132,6 +134,11 @@ export async function newFurnishedTenant(dev: DevInfo, name: string): Promise<Te
   unwrap(
     await root('putSecret', { params: { name: secret }, body: { value: `value of ${name}`, tools: [tool] } }),
   )
+  const issuer = `${name}-issuer`
+  const rules = [{ claims: { sub: name }, agent: agent.name }]
+  unwrap(
+    await root('putIssuer', { params: { name: issuer }, body: { issuer: `https://${name}.example`, rules } }),
+  )
   const { policies } = unwrap(await root('readPolicies', {}))
   const { version } = unwrap(
     await root('putPolicies', { body: { policies: { ...policies, more: forbidNothing(name) }, note: name } }),
@@ -155,6 +162,7 @@ export async function newFurnishedTenant(dev: DevInfo, name: string): Promise<Te
       operator: approver.name,
       channel,
       secret,
+      issuer,
       publisher: publisher.name,
       kid: publisher.signer.kid,
       worker: peer.id,
@@ -184,6 +192,7 @@ const BY_FOLDER: Readonly<Record<string, keyof Ids>> = {
   operators: 'operator',
   channels: 'channel',
   secrets: 'secret',
+  issuers: 'issuer',
   publishers: 'publisher',
 }
 

@@ -3,7 +3,7 @@
 // no mark-up there, makes no mentions or links, and no text can end its block.
 
 import { LIMITS } from '../../../shared/limits.ts'
-import { AGENT_SAYS, type Answer, type Approval } from '../../../shared/wire/approvals.ts'
+import { AGENT_SAYS, type Answer, type Approval, ON_BEHALF_OF } from '../../../shared/wire/approvals.ts'
 import { afterwards, OUTCOME } from '../../approvals/outcome-words.ts'
 import { escapeConfusables, shorten } from '../../platform/visible-text.ts'
 import type { Message, Notice } from '../medium.ts'
@@ -92,6 +92,7 @@ function facts({ prompt, digest, call, edits = [] }: Approval): Block[] {
       .slice(-1)
       .map(({ by, channel, at_ms }) => words(text(`Changed by ${by} through ${channel}, ${utc(at_ms)}`))),
     words(text('Why a human is asked\n', 'bold'), ...prose(prompt.reason)),
+    ...onBehalfOf(prompt),
     words(
       text(`${prompt.tool} version ${prompt.tool_version}, for agent ${prompt.agent}; call `),
       text(call, 'code'),
@@ -100,6 +101,9 @@ function facts({ prompt, digest, call, edits = [] }: Approval): Block[] {
     ...agentSays(prompt),
   ]
 }
+
+const onBehalfOf = ({ on_behalf_of: actor }: Approval['prompt']): Block[] =>
+  actor === undefined ? [] : [words(text(`${ON_BEHALF_OF}\n`, 'bold'), ...prose(actor))]
 
 /** The agent's reason, after all facts of ours. */
 const agentSays = ({ agent_says }: Approval['prompt']): Block[] =>
@@ -130,6 +134,7 @@ export function form({ prompt, options }: Approval, state: string): Block {
       words(text(prompt.title, 'bold'), text('\n'), ...prose(prompt.plan)),
       ...(prompt.command === '' ? [] : [code(prompt.command)]),
       code(prompt.arguments),
+      ...onBehalfOf(prompt),
       ...agentSays(prompt),
       ...covers,
       ...once,

@@ -67,7 +67,8 @@ function directoryWith(
   policies: readonly string[],
   names: readonly string[] = ['bench'],
 ): LoadedDirectory {
-  return directoryFrom({ markKey: Buffer.alloc(32), vaultKey: Buffer.alloc(32) }, tenant, {
+  const keys = { markKey: Buffer.alloc(32), vaultKey: Buffer.alloc(32), publicUrl: 'https://cs.example.com' }
+  return directoryFrom(keys, tenant, {
     tenant,
     version: 1,
     agents: names.map((name, i) => ({
@@ -86,6 +87,7 @@ function directoryWith(
     formerSecrets: [],
     skills: [],
     publishers: [],
+    issuers: [],
   })
 }
 
@@ -103,6 +105,7 @@ function situationIn(directory: LoadedDirectory, amount: number, name = 'bench')
     run,
     answers: [],
     folderMetSecret: false,
+    actor: null,
     used: null,
     now: 0,
   }

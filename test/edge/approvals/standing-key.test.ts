@@ -21,7 +21,7 @@ type ToolFacts = { name: string; version: number; digest: string }
 const { keyOf, mayStand } = (await import(/* @vite-ignore */ join(ROOT, 'edge/approvals/standing.ts'))) as {
   keyOf: (
     run: RunFacts,
-    proposed: { tool: ToolFacts; argsSha256: string },
+    proposed: { tool: ToolFacts; argsSha256: string; origin?: { actor: object } },
     plan: ProcessPlan,
     policySet: string,
   ) => string
@@ -51,11 +51,16 @@ type Change = {
   plan?: Partial<ProcessPlan>
   policySet?: string
   args?: string
+  actor?: { issuer: string; subject: string; jti_sha256?: string }
 }
 const key = (change: Change = {}): string =>
   keyOf(
     { ...run, ...change.run },
-    { tool: { ...tool, ...change.tool }, argsSha256: (change.args ?? '5').repeat(64) },
+    {
+      tool: { ...tool, ...change.tool },
+      argsSha256: (change.args ?? '5').repeat(64),
+      ...(change.actor && { origin: { actor: change.actor } }),
+    },
     { ...plan, ...change.plan },
     change.policySet ?? POLICY_SET,
   )
@@ -77,8 +82,16 @@ test.each<[string, Change]>([
     { plan: { credentials: [{ secret: 'token', host: 'a.example:80', header: 'x-api-key' }] } },
   ],
   ['another workspace', { plan: { workspace: 'run' } }],
+  ['a call on behalf of somebody', { actor: { issuer: 'https://idp.example', subject: 'alice' } }],
 ])('L3 a standing answer does not cover %s', (_name, change) => {
   expect(key(change)).not.toBe(key())
+})
+
+test('a standing answer covers calls by other tokens on behalf of the same person, and of nobody else', () => {
+  const of = (subject: string, jti_sha256?: string) =>
+    key({ actor: { issuer: 'https://idp.example', subject, ...(jti_sha256 && { jti_sha256 }) } })
+  expect(of('alice', '1'.repeat(64))).toBe(of('alice', '2'.repeat(64)))
+  expect(of('alice')).not.toBe(of('bob'))
 })
 
 test('a standing answer covers other arguments and other runs of its session', () => {

@@ -39,6 +39,7 @@ export const APPROVALS: Readonly<Record<string, Component>> = {
     standing: 'What an answer for more than this call would cover, and for how long policy lets it apply.',
     policies: 'The policies that ask.',
     reason: 'Why people are asked.',
+    on_behalf_of: 'The actor behind the agent, as the issuer of its token asserts.',
     agent_says: 'What the agent says it is doing and why. Nobody has verified it.',
   }),
   ApprovalOption: object(Approval.shape.options.element, 'An answer that policy permits.', {

@@ -1,0 +1,85 @@
+// A tenant's issuers of tokens. A write goes through the TenantObject's `change`, so the next request
+// sees it, wherever it arrives.
+
+import { asc, count, eq } from 'drizzle-orm'
+import { failure } from '../../shared/failures.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { IssuerSpec } from '../../shared/wire/issuers.ts'
+import type { HeldIssuer } from '../directory/trusted-issuer.ts'
+import type { Change, Database } from '../platform/database.ts'
+import { issuers } from './tables.ts'
+
+export type IssuerRecord = IssuerSpec & { name: string; put_by: string; put_at_ms: number }
+
+export class IssuerStore {
+  readonly #change: Change
+  readonly #db: Database
+
+  constructor(db: Database, change: Change) {
+    this.#change = change
+    this.#db = db
+  }
+
+  /**
+   * Binds the rules to the agents that exist now: an agent that is created later under a name of
+   * them is not meant.
+   */
+  put(
+    name: string,
+    spec: IssuerSpec,
+    present: readonly { readonly name: string; readonly createdAt: number }[],
+    by: string,
+  ): Result<IssuerRecord> {
+    const createdAt = new Map(present.map((agent) => [agent.name, agent.createdAt]))
+    const missing = spec.rules.findIndex(({ agent }) => !createdAt.has(agent))
+    if (missing >= 0)
+      return err(
+        failure('invalid_request', 'a rule names an agent that does not exist', [
+          { at: `/rules/${missing}/agent`, message: 'is no agent of this tenant; create it first' },
+        ]),
+      )
+    const same = this.#db.select().from(issuers).where(eq(issuers.issuer, spec.issuer)).get()
+    if (same !== undefined && same.name !== name)
+      return err(
+        failure('conflict', `\`${same.name}\` is this issuer already; change that one, or remove it first`),
+      )
+    const isNew = this.#db.select().from(issuers).where(eq(issuers.name, name)).get() === undefined
+    const held = this.#db.select({ n: count() }).from(issuers).get()?.n ?? 0
+    if (isNew && held >= LIMITS.issuers)
+      return err(failure('limit_reached', `a tenant can have at most ${LIMITS.issuers} issuers`))
+    const agents = Object.fromEntries(spec.rules.map(({ agent }) => [agent, createdAt.get(agent) ?? 0]))
+    const row = { name, issuer: spec.issuer, spec, agents, by, at: Date.now() }
+    this.#change(() =>
+      this.#db.insert(issuers).values(row).onConflictDoUpdate({ target: issuers.name, set: row }).run(),
+    )
+    return ok(viewOf(row))
+  }
+
+  remove(name: string): Result<{ done: true }> {
+    if (this.#db.select().from(issuers).where(eq(issuers.name, name)).get() === undefined)
+      return err(failure('not_found', `no issuer \`${name}\``))
+    this.#change(() => this.#db.delete(issuers).where(eq(issuers.name, name)).run())
+    return ok({ done: true })
+  }
+
+  list(): IssuerRecord[] {
+    return this.#db.select().from(issuers).orderBy(asc(issuers.name)).all().map(viewOf)
+  }
+
+  held(): HeldIssuer[] {
+    return this.#db
+      .select()
+      .from(issuers)
+      .all()
+      .map(({ name, spec, agents }) => ({ name, spec, agents }))
+  }
+}
+
+const viewOf = ({ name, spec, by, at }: typeof issuers.$inferSelect): IssuerRecord => ({
+  ...spec,
+  name,
+  put_by: by,
+  put_at_ms: at,
+})

@@ -1,0 +1,145 @@
+// Verifies a token of an agent: the checks of RFC 8725 in one order, from cheap to costly, ending
+// with the tenant's own rules. Keys of issuers and verified tokens are cached in this isolate.
+
+import { sha256 } from '../../shared/bytes/json.ts'
+import type { Actor } from '../../shared/evidence/actor.ts'
+import { failure } from '../../shared/failures.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import { type Env, tenantObject } from '../bindings.ts'
+import type { AgentPrincipal, LoadedDirectory } from '../directory/directory.ts'
+import type { TrustedIssuer } from '../directory/trusted-issuer.ts'
+import { checkClaims } from './claims.ts'
+import { checkSignature, importKeys, type Keys } from './signature.ts'
+import type { Refusal, UnverifiedToken } from './token.ts'
+import { refuse } from './token.ts'
+
+/** `until`: when it has to be verified again, by the edge's clock. */
+export type VerifiedToken = {
+  readonly agent: AgentPrincipal
+  readonly issuer: string
+  readonly actor: Actor
+  readonly expiresAt: number
+  readonly until: number
+}
+
+const UNREACHABLE = failure(
+  'unavailable',
+  'the keys of the token’s issuer could not be fetched; try again shortly',
+)
+
+/** The outer result is a failure if nothing could be judged; the inner one says why a token is refused. */
+export async function verifyToken(
+  env: Env,
+  directory: LoadedDirectory,
+  token: UnverifiedToken,
+  now: number,
+): Promise<Result<Result<VerifiedToken, Refusal>>> {
+  const issuer = directory.issuers.get(String(token.claims['iss']))
+  if (issuer === undefined || typeof token.claims['iss'] !== 'string')
+    return ok(refuse('issuer', '`iss` is no issuer of this tenant, compared exactly'))
+  if (!issuer.spec.algorithms.includes(token.algorithm))
+    return ok(refuse('algorithm', `the issuer may not sign with ${token.algorithm}`))
+  const checked = await checkWithKeys(env, directory, issuer, token, now)
+  if (!checked.ok) return checked
+  const { signature, askAt } = checked.value
+  if (signature === 'unknown_key')
+    return ok(refuse('key', 'no key of the issuer fits the `kid` and `alg` of the token'))
+  if (signature === 'wrong')
+    return ok(refuse('signature', 'the signature is wrong, or its key is too weak or named by no `kid`'))
+  const matched = checkClaims(token.claims, issuer, now)
+  if (!matched.ok) return ok(matched)
+  const { agent: name, actor, expiresAt } = matched.value
+  const agent = directory.agents.get(name)
+  if (agent === undefined || agent.since !== issuer.agents[name])
+    return ok(
+      refuse(
+        'agent_gone',
+        `the agent \`${name}\` was removed after the issuer was put; put the issuer again`,
+      ),
+    )
+  return ok(ok({ agent, issuer: issuer.name, actor, expiresAt, until: Math.min(expiresAt, askAt) }))
+}
+
+type CachedKeys = { readonly keys: Keys; readonly askAt: number; readonly unknownAt: number }
+type CheckedSignature = {
+  readonly signature: Awaited<ReturnType<typeof checkSignature>>
+  readonly askAt: number
+}
+
+/** Fetches the keys again if none fits; how often is the TenantObject's decision. */
+async function checkWithKeys(
+  env: Env,
+  directory: LoadedDirectory,
+  issuer: TrustedIssuer,
+  token: UnverifiedToken,
+  now: number,
+): Promise<Result<CheckedSignature>> {
+  const first = await keysOf(env, directory, issuer, now, false)
+  if (!first.ok) return first
+  const signature = await checkSignature(token, first.value.keys)
+  if (signature !== 'unknown_key' || now < first.value.unknownAt)
+    return ok({ signature, askAt: first.value.askAt })
+  const second = await keysOf(env, directory, issuer, now, true)
+  if (!second.ok) return second
+  return ok({
+    signature: await checkSignature(token, second.value.keys),
+    askAt: second.value.askAt,
+  })
+}
+
+/** Keys by the directory's own object for the issuer: a change of the issuer leaves the old ones behind. */
+const fetched = new WeakMap<TrustedIssuer['spec'], CachedKeys>()
+
+async function keysOf(
+  env: Env,
+  { tenant }: LoadedDirectory,
+  { name, spec }: TrustedIssuer,
+  now: number,
+  unknown: boolean,
+): Promise<Result<CachedKeys>> {
+  const known = fetched.get(spec)
+  if (known !== undefined && !unknown && now < known.askAt) return ok(known)
+  const fresh =
+    typeof spec.jwks === 'object' && 'keys' in spec.jwks
+      ? ok({ keys: spec.jwks.keys, askAt: Number.POSITIVE_INFINITY, unknownAt: Number.POSITIVE_INFINITY })
+      : await tenantObject(env, tenant).issuerKeys(name, unknown)
+  if (!fresh.ok) return err(UNREACHABLE)
+  const cached = { ...fresh.value, keys: importKeys(fresh.value.keys) }
+  fetched.set(spec, cached)
+  return ok(cached)
+}
+
+/** The token and, if its request named one, the tenant. */
+type CacheKey = string
+type CachedToken = { readonly tenant: string; readonly version: number; readonly verified: VerifiedToken }
+const verifiedTokens = new Map<CacheKey, CachedToken>()
+
+export const cacheKey = (named: string | null, text: string): CacheKey => sha256(`${named ?? ''} ${text}`)
+
+/** The tenant in which the token was verified before. */
+export const cachedTenant = (key: CacheKey): string | undefined => verifiedTokens.get(key)?.tenant
+
+/** A token that was verified under this very version of the directory, and has to be again later. */
+export function cachedToken(
+  key: CacheKey,
+  directory: LoadedDirectory,
+  now: number,
+): VerifiedToken | undefined {
+  const known = verifiedTokens.get(key)
+  const holds =
+    known?.tenant === directory.tenant && known.version === directory.version && now < known.verified.until
+  return holds ? known.verified : undefined
+}
+
+export function cacheToken(
+  key: CacheKey,
+  { tenant, version }: LoadedDirectory,
+  verified: VerifiedToken,
+): void {
+  verifiedTokens.delete(key)
+  verifiedTokens.set(key, { tenant, version, verified })
+  const oldest = verifiedTokens.keys().next()
+  if (verifiedTokens.size > LIMITS.tokens_cached && !oldest.done) verifiedTokens.delete(oldest.value)
+}
