@@ -3,6 +3,7 @@
 import { AGREEMENT } from './agreement.ts'
 import { CLIENTS } from './clients.ts'
 import { DECISIONS } from './decisions.ts'
+import { MCP } from './mcp.ts'
 import { mutantsOf } from './mutant.ts'
 import { PEOPLE } from './people.ts'
 import { SANDBOX } from './sandbox.ts'
@@ -16,5 +17,9 @@ export const MUTANTS = mutantsOf([
   ...WORKER,
   ...SANDBOX,
   ...SKILLS,
+<<<<<<< HEAD
   ...CLIENTS,
+=======
+  ...MCP,
+>>>>>>> ce0fbf2c (edge/mcp: tools that speak MCP; mutants; a bench)
 ])
