@@ -17,9 +17,6 @@ export const MUTANTS = mutantsOf([
   ...WORKER,
   ...SANDBOX,
   ...SKILLS,
-<<<<<<< HEAD
   ...CLIENTS,
-=======
   ...MCP,
->>>>>>> ce0fbf2c (edge/mcp: tools that speak MCP; mutants; a bench)
 ])
