@@ -18,7 +18,7 @@ export const MCP_LIMITS = {
   mcp_rounds: 9,
   /** Held requests of one agent and of a tenant. Above that, a call is answered as pending at once. */
   mcp_holds_agent: 32,
-  mcp_holds_tenant: 512,
+  mcp_holds_tenant: 1_024,
   /** Tasks that one `subscriptions/listen` follows. */
   mcp_listened_tasks: 32,
   /** The id of a JSON-RPC request, a progress token, and the name of a client. */

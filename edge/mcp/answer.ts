@@ -159,8 +159,6 @@ const emptyList = ({ id, era }: McpRequest, of: string): Response =>
   jsonAnswer(resultMessage(id, resultFor(era, { [of]: [], ...(era === 'modern' ? CACHING : {}) })))
 
 function listTools({ env, directory, agent }: McpContext, { id, era, params }: McpRequest): Response {
-  const may = requirePermission(directory, agent, 'tool.list')
-  if (!may.ok) return errorAnswer(id, failureError(may.error))
   const { mcpKey } = identityOf(env)
   const { cursor } = params
   const place = typeof cursor === 'string' ? unseal(mcpKey, 'cursor', agent, cursor, Date.now()) : undefined

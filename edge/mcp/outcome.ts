@@ -2,15 +2,17 @@
 // or a failure is a result with `isError`, because models see no JSON-RPC errors. Our sentences and
 // a tool's output never share a text block: the output is untrusted.
 
+import { z } from 'zod'
 import { adviceOf, type Code, entryOf, FAILURES, type Failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Call, CallResult } from '../../shared/wire/calls.ts'
 import type { Explanation } from '../../shared/wire/explanation.ts'
+import { isMcpResult } from '../tools/mcp-result.ts'
 import { type Era, OURS, RESULT_TOOL } from './protocol.ts'
 
 type Block = { readonly type: 'text'; readonly text: string }
 export type ToolResult = {
-  readonly content: readonly Block[]
+  readonly content: readonly (Block | z.infer<typeof Content>)[]
   readonly structuredContent?: Readonly<Record<string, unknown>>
   readonly isError?: true
   readonly _meta: Readonly<Record<string, unknown>>
@@ -132,6 +134,7 @@ const failed = (lines: readonly string[], output: readonly Block[] = []): Told =
 })
 
 function succeeded(call: Call, telling: Telling): Told {
+  if (isMcpResult(call.plan?.executor.output)) return ownResult(call, telling)
   const structured = structuredOf(call)
   if (structured === undefined && declaresOutput(call))
     return failed(
@@ -141,6 +144,32 @@ function succeeded(call: Call, telling: Telling): Told {
   return {
     content: outputOf(call, telling),
     ...(structured === undefined ? {} : { structuredContent: structured }),
+  }
+}
+
+const Content = z.discriminatedUnion('type', [
+  z.looseObject({ type: z.literal('text'), text: z.string() }),
+  z.looseObject({ type: z.literal('image'), data: z.base64(), mimeType: z.string() }),
+  z.looseObject({ type: z.literal('audio'), data: z.base64(), mimeType: z.string() }),
+  z.looseObject({ type: z.literal('resource_link'), uri: z.string(), name: z.string() }),
+  z.looseObject({ type: z.literal('resource'), resource: z.looseObject({ uri: z.string() }) }),
+])
+const OwnResult = z.strictObject({
+  content: z.array(Content),
+  structuredContent: z.record(z.string(), z.unknown()).optional(),
+  isError: z.boolean().optional(),
+})
+
+/** The tool speaks MCP itself: its result is passed on as it is. */
+function ownResult(call: Call, telling: Telling): Told {
+  const structured = structuredOf(call)
+  const read = OwnResult.safeParse(structured)
+  if (!read.success) return failed(['It ran, but its output is no result of MCP.'], outputOf(call, telling))
+  const { content, structuredContent, isError } = read.data
+  return {
+    content,
+    ...(structuredContent === undefined ? {} : { structuredContent }),
+    ...(isError === true ? { isError } : {}),
   }
 }
 

@@ -2,6 +2,7 @@
 // version of a tool. Pure.
 
 import type { LoadedTool } from '../directory/directory.ts'
+import { hasReferences } from '../tools/mcp-result.ts'
 import { OURS, RESULT_TOOL } from './protocol.ts'
 
 type Schema = Readonly<Record<string, unknown>>
@@ -50,14 +51,12 @@ const PENDING: Schema = {
   },
 }
 
-const REFERENCES = /"\$(?:ref|anchor|id|dynamicRef|dynamicAnchor)":/
-
 /**
  * Clients refuse a result that does not match, and a pending one never matches the tool's own
  * schema. A schema with references is left out: they would point elsewhere inside the union.
  */
 const orPending = (schema: Schema): Schema | undefined =>
-  REFERENCES.test(JSON.stringify(schema)) ? undefined : { type: 'object', anyOf: [schema, PENDING] }
+  hasReferences(schema) ? undefined : { type: 'object', anyOf: [schema, PENDING] }
 
 const RESULT_DEFINITION: Definition = {
   name: RESULT_TOOL,

@@ -11,6 +11,7 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { ProcessToolSpec, RegisteredToolSpec, ToolSpec } from '../../shared/wire/tools.ts'
 import { SHARED_SECRET } from '../call/shared-folder.ts'
+import { outputSchemaOf } from './mcp-result.ts'
 
 type Args = Readonly<Record<string, unknown>>
 
@@ -43,6 +44,7 @@ export function plansFor(
     return err(failure('invalid_arguments', 'the working directory has to be a string'))
   const misplaced = cwdFault(cwd)
   if (misplaced !== undefined) return err(misplaced)
+  const output = outputSchemaOf(tool)
   const shared = {
     executor: {
       kind: 'process' as const,
@@ -50,7 +52,7 @@ export function plansFor(
       stdin: executor.stdin,
       env: executor.env ?? {},
       cwd,
-      ...(tool.output_schema === undefined ? {} : { output: tool.output_schema }),
+      ...(output === undefined ? {} : { output }),
     },
     ...(executor.profile === undefined ? {} : { profile: executor.profile }),
     secrets: tool.secrets ?? [],

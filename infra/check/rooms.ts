@@ -68,7 +68,7 @@ export const ROOMS: Readonly<Record<Side, Rooms>> = {
       'tenant',
       'pages',
     ],
-    mcp: ['platform', 'call', 'policy', 'bindings.ts', 'directory', 'http', 'decision', 'run'],
+    mcp: ['platform', 'call', 'tools', 'policy', 'bindings.ts', 'directory', 'http', 'decision', 'run'],
     api: [
       'call',
       'tools',

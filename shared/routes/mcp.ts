@@ -7,7 +7,7 @@ import { Bytes, routes } from './route.ts'
 const shared = {
   method: 'POST',
   callers: ['agent'],
-  action: null,
+  action: 'tool.list', // each method asks for more, and each call is decided
   body: Bytes,
   raw: true,
   refusals: 'json-rpc',

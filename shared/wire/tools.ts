@@ -38,6 +38,12 @@ export const ProcessToolSpec = z.strictObject({
    * `invalid_output`.
    */
   output_schema: z.record(z.string(), z.unknown()).optional(),
+  /**
+   * `mcp`: standard output is one result of the Model Context Protocol, `{content,
+   * structuredContent?, isError?}`, which MCP clients get as it is. `output_schema` is then that of
+   * `structuredContent`.
+   */
+  result: z.literal('mcp').optional(),
   /** Hosts imply `network`, and secrets `secrets_read`, even if they are not listed. */
   capabilities: z.array(Capability).max(6),
   /** Groups that policies can name: `resource in ToolGroup::"…"`. */

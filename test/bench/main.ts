@@ -21,6 +21,7 @@ import { timeDecisions } from './decisions.ts'
 import type { Spawns } from './floor.ts'
 import type { Load } from './load.ts'
 import { bundleBytes, load1, machine } from './machine.ts'
+import { timeMcp } from './mcp.ts'
 import { Peer } from './peer.ts'
 import { figuresOf, growthOf, type Name, REST_MS, type Results, reportOf } from './report.ts'
 import { inRounds, type Subject } from './rounds.ts'
@@ -48,6 +49,7 @@ type Scale = {
   readonly approvals: { readonly extent: Extent; readonly updates: number }
   /** Rounds of traffic through the proxy of a call. */
   readonly traffic: number
+  readonly mcp: { readonly rounds: number; readonly extent: Extent; readonly watch_ms: number }
   readonly skills: SkillScale
 }
 const FULL: Scale = {
@@ -60,6 +62,7 @@ const FULL: Scale = {
   answers: 100,
   approvals: { extent: { ms: 3_000, count: 300 }, updates: 20 },
   traffic: 5,
+  mcp: { rounds: 8, extent: { ms: 2_000, count: 300 }, watch_ms: 20_000 },
   skills: {
     rounds: 8,
     extent: { ms: 2_000, count: 200 },
@@ -79,6 +82,7 @@ const QUICK: Scale = {
   answers: 20,
   approvals: { extent: { ms: 1_000, count: 50 }, updates: 5 },
   traffic: 2,
+  mcp: { rounds: 3, extent: { ms: 1_000, count: 80 }, watch_ms: 10_000 },
   skills: {
     rounds: 3,
     extent: { ms: 1_000, count: 80 },
@@ -164,6 +168,8 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
     const traffic = await timeTraffic(scale.traffic, (host) =>
       asWorker(user, { app: ROOT }, ({ app }) => [...node(app, 'traffic-peer.ts'), host]),
     )
+    sayOnStderr('measuring the MCP endpoint')
+    const mcp = await timeMcp(stack, load, scale.mcp)
     sayOnStderr('measuring skills')
     const skills = await timeSkills(stack, load, subjects, scale.skills)
     sayOnStderr('measuring decisions inside the edge')
@@ -180,6 +186,7 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
       decisions,
       answers,
       traffic,
+      mcp,
       skills,
       stored: STORED,
       growth: growthOf(before, after),

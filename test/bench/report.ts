@@ -4,6 +4,7 @@ import type { Answers } from './answers.ts'
 import { type Approvals, CONSOLES, WAITING } from './approvals.ts'
 import type { DecisionName, Decisions } from './decisions.ts'
 import type { Machine } from './machine.ts'
+import { type Mcp, STREAMS, TOOLS } from './mcp.ts'
 import type { Row } from './rounds.ts'
 import { HOSTILE_LANES, type Skills, type WarmName } from './skills.ts'
 import { CONNECTIONS, type Traffic } from './traffic.ts'
@@ -86,6 +87,7 @@ export type Results = {
   readonly decisions: Decisions
   readonly answers: Answers
   readonly traffic: Traffic
+  readonly mcp: Mcp
   readonly skills: Skills
   readonly stored: number
   readonly growth: readonly Growth[]
@@ -107,6 +109,11 @@ const WANTED = {
   page_ms: 20,
   update_ms: 1_000,
   proxied_mb_s: 200,
+  mcp_more_ms: 0.3,
+  mcp_list_ms: 5,
+  mcp_same_list_ms: 1,
+  mcp_waiting_mib: 50,
+  mcp_waiting_percent: 2,
   skill_warm_ms: 3,
   skill_cold_ms: 25,
   javascript_warm_ms: 8,
@@ -147,6 +154,7 @@ export function figuresOf({
   decisions,
   answers: { answered },
   traffic,
+  mcp,
   skills,
   bundle,
   stored,
@@ -254,6 +262,7 @@ export function figuresOf({
       `${traffic.answered}`,
       traffic.answered === CONNECTIONS,
     ),
+    ...mcpFigures(mcp),
     ...skillFigures(skills),
     figure(
       'edge bundle, gzip',
@@ -308,7 +317,8 @@ function skillFigures({ rows, cold, published, kernels, crowd, beside }: Skills)
 }
 
 export function reportOf(results: Results): string {
-  const { machine, settings, rows, growth, approvals, decisions, answers, traffic, skills, stored } = results
+  const { machine, settings, rows, growth, approvals, decisions, answers, traffic, mcp, skills, stored } =
+    results
   const description = Object.entries(machine).map(([name, value]) => `${name} ${value}`)
   const tables = [...new Set(rows.map(({ concurrency }) => concurrency))].map((concurrency) =>
     tableAt(concurrency, rows),
@@ -347,10 +357,34 @@ export function reportOf(results: Results): string {
     `from the answer or proposal until execution begins, tier C, idle worker\n${table(['', 'p50 ms', 'p95 ms'], begun)}`,
     `the inbox with ${WAITING} waiting approvals\n${table(['', 'p50 ms'], inbox)}\n  ${CONSOLES} open consoles show a new approval after ${ms(p50)} ms, ${ms(worst)} at worst`,
     `one curl, from the host and from a sandbox through its proxy\n${table(['', 'direct', 'proxied', 'ratio'], trafficRows(traffic))}`,
+    mcpTable(mcp),
     ...skillTables(skills),
     `decisions inside the edge, processor time\n${table(['', 'p50 µs'], decided)}`,
     `figures\n${table(['', '', 'target', 'measured'], figures)}`,
   ].join('\n\n')
+}
+
+function mcpTable({ denied, executed, list, waiting }: Mcp): string {
+  const rows = [
+    ['denied call over HTTP, over MCP', ms(denied.http), ms(denied.mcp)],
+    ['tier C call over HTTP, over MCP', ms(executed.http), ms(executed.mcp)],
+    [`list of ${TOOLS} tools, unchanged, after a change`, ms(list.unchanged), ms(list.changed)],
+  ]
+  const streams = `${STREAMS} waiting streams: ${waiting.mib.toFixed(0)} MiB, ${waiting.percentOfCore.toFixed(1)} % of a core`
+  return `the MCP endpoint\n${table(['', 'p50 ms', 'p50 ms'], rows)}\n  ${streams}`
+}
+
+function mcpFigures({ denied, list, waiting }: Mcp): Figure[] {
+  const more = denied.mcp - denied.http
+  const most = (what: string, value: number, wanted: number, unit: string): Figure =>
+    figure(what, `≤ ${wanted} ${unit}`, `${value.toFixed(2)} ${unit}`, value <= wanted)
+  return [
+    most('tools/call over MCP instead of HTTP, p50', more, WANTED.mcp_more_ms, 'ms'),
+    most(`tools/list of ${TOOLS} tools after a change`, list.changed, WANTED.mcp_list_ms, 'ms'),
+    most('the same list again', list.unchanged, WANTED.mcp_same_list_ms, 'ms'),
+    most(`${STREAMS} waiting streams, memory`, waiting.mib, WANTED.mcp_waiting_mib, 'MiB'),
+    most(`${STREAMS} waiting streams, processor`, waiting.percentOfCore, WANTED.mcp_waiting_percent, '%'),
+  ]
 }
 
 function skillTables({ rows, cold, published, kernels, crowd, beside }: Skills): string[] {

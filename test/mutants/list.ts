@@ -3,6 +3,7 @@
 import { AGREEMENT } from './agreement.ts'
 import { CLIENTS } from './clients.ts'
 import { DECISIONS } from './decisions.ts'
+import { MCP } from './mcp.ts'
 import { mutantsOf } from './mutant.ts'
 import { PEOPLE } from './people.ts'
 import { SANDBOX } from './sandbox.ts'
@@ -19,4 +20,5 @@ export const MUTANTS = mutantsOf([
   ...SANDBOX,
   ...SKILLS,
   ...CLIENTS,
+  ...MCP,
 ])

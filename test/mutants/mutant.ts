@@ -14,6 +14,7 @@ export type Area =
   | 'lifecycle'
   | 'approvals'
   | 'links'
+  | 'mcp'
   | 'forms'
   | 'console'
   | 'channels'

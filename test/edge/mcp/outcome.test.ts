@@ -1,4 +1,4 @@
-// What a model reads about a call, for every state, era and ability of the client.
+// The words that a model reads about a call, for every state, era and ability of the client.
 
 import { expect, test } from 'vitest'
 import { isPending, pendingForm, resultOfCall, resultOfRefusal } from '../../../edge/mcp/outcome.ts'
@@ -209,7 +209,7 @@ test('a refused proposal is an error that a model can read, with its code for pr
     const { isError, content, _meta } = resultOfRefusal(failure(code, 'this and that'))
     expect([
       isError,
-      content[0]?.text.startsWith('this and that. '),
+      String(content[0]?.text).startsWith('this and that. '),
       _meta['dev.countersign/failure'],
     ]).toEqual([true, true, expect.objectContaining({ code })])
   }
@@ -217,4 +217,33 @@ test('a refused proposal is an error that a model can read, with its code for pr
     resultOfRefusal(failure('invalid_arguments', 'they do not fit', [{ at: '/to', message: 'is missing' }]))
       .content[0]?.text,
   ).toContain('/to: is missing.')
+})
+
+test('a tool that speaks MCP hands over its own result, and one that only says so is an error', () => {
+  const output = { title: 'A result of the Model Context Protocol' }
+  const plan = { tier: 'C', executor: { kind: 'process', output } } as unknown as NonNullable<Call['plan']> // only this part is read
+  const printed = (own: unknown) => {
+    const done = call('succeeded', { result: result({ ok: true, output: JSON.stringify(own) }) })
+    const { content, isError, structuredContent } = resultOfCall({ ...done, plan }, telling)
+    return { content, isError, structuredContent }
+  }
+  const content = [
+    { type: 'text', text: 'a', annotations: { audience: ['user'] } },
+    { type: 'image', data: 'AAE=', mimeType: 'image/png' },
+    { type: 'resource', resource: { uri: 'test://x', text: 'b' } },
+  ]
+  expect(printed({ content, structuredContent: { a: 1 }, isError: true })).toEqual({
+    content,
+    isError: true,
+    structuredContent: { a: 1 },
+  })
+  expect(printed({ content: [] })).toEqual({ content: [], isError: undefined, structuredContent: undefined })
+  for (const wrong of [
+    {},
+    { content: 'x' },
+    { content: [{ type: 'video' }] },
+    { content: [], more: 1 },
+    { content: [{ type: 'image', data: '!', mimeType: 'x' }] },
+  ])
+    expect(printed(wrong)).toMatchObject({ isError: true, structuredContent: undefined })
 })

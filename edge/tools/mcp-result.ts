@@ -1,0 +1,49 @@
+// The output of a tool that says `result: "mcp"`: content blocks for a model, as MCP defines them.
+// The worker checks it against this schema, like any output against the tool's own.
+
+import type { Tool } from '../../shared/wire/tools.ts'
+
+type Schema = Readonly<Record<string, unknown>>
+
+/** By which a plan shows that its output is such a result. */
+const TITLE = 'A result of the Model Context Protocol'
+const text = { type: 'string' } as const
+const REFERENCES = /"\$(?:ref|anchor|id|dynamicRef|dynamicAnchor)":/
+/** References in a schema point elsewhere once it is a part of another one. */
+export const hasReferences = (schema: Schema): boolean => REFERENCES.test(JSON.stringify(schema))
+
+const mcpResultSchema = (own: Schema | undefined): Schema => ({
+  title: TITLE,
+  type: 'object',
+  required: ['content'],
+  additionalProperties: false,
+  properties: {
+    content: {
+      type: 'array',
+      maxItems: 64,
+      items: {
+        type: 'object',
+        required: ['type'],
+        properties: {
+          type: { enum: ['text', 'image', 'audio', 'resource_link', 'resource'] },
+          text,
+          data: text,
+          mimeType: text,
+          uri: text,
+          name: text,
+        },
+      },
+    },
+    structuredContent: own === undefined || hasReferences(own) ? { type: 'object' } : own,
+    isError: { type: 'boolean' },
+  },
+})
+
+/** The schema that a tool's standard output has to match, if there is one. */
+export const outputSchemaOf = ({
+  result,
+  output_schema,
+}: Pick<Tool, 'result' | 'output_schema'>): Schema | undefined =>
+  result === 'mcp' ? mcpResultSchema(output_schema) : output_schema
+
+export const isMcpResult = (output: Schema | undefined): boolean => output?.['title'] === TITLE
