@@ -251,7 +251,7 @@ function storeCall(
   return tx.apply(
     proposal,
     { kind: 'proposed', decision, ask, ...(permitted === undefined ? {} : { permitted }) },
-    { key, joinKey: decision.effect === 'deny' ? null : joinKey }, // a denial is decided anew each time
+    { key, joinKey: decision.effect === 'deny' ? null : joinKey }, // a denial is decided again each time
   )
 }
 
