@@ -5,7 +5,7 @@
 import { isCode, readTree, type Tree } from './text.ts'
 
 /** Without the templates, examples and Python programs that are other people's code to a reader. */
-const FOLDERS = /^(?:edge|worker|cli|shared|infra|test|[^/]+$)/
+const FOLDERS = /^(?:(?:edge|worker|cli|shared|infra|test)\/|[^/]+$)/
 const COMMENT = /(?:^|\s)\/\/ .*|^\s*(?:\/\*\*|\*) .*/
 const RULES: readonly { readonly found: RegExp; readonly todo: string }[] = [
   {

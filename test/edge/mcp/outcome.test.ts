@@ -1,4 +1,4 @@
-// The words that a model reads about a call, for every state, era and ability of the client.
+// The text that a model reads about a call, for every state, era and ability of the client.
 
 import { expect, test } from 'vitest'
 import { isPending, pendingForm, resultOfCall, resultOfRefusal } from '../../../edge/mcp/outcome.ts'

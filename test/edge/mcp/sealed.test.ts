@@ -1,4 +1,5 @@
-// A text that a client keeps for the edge opens only unchanged, for its own purpose and agent, and in time.
+// State that clients keep for the edge opens only unchanged, for its own purpose and agent, and in
+// time.
 
 import { expect, test } from 'vitest'
 import { seal, unseal } from '../../../edge/mcp/sealed.ts'

@@ -17,7 +17,7 @@ const PIPES_MAX = 150
 let arena: Arena
 let pid: number
 beforeAll(async () => {
-  arena = await Arena.open({ prepared: { stale_ms: 500, hasten: true } })
+  arena = await Arena.open({ probe: true, prepared: { stale_ms: 500, hasten: true } })
   pid = (await arena.facts()).pid
   await many(40, 32) // warms the worker up
 })

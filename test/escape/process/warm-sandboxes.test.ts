@@ -157,7 +157,7 @@ for path in ('/tmp/x', '/workspace/x', '/dev/shm/x'): open(path, 'w').write('of 
   })
 
   test('unused warm sandboxes end and leave no descriptor', async () => {
-    const arena = await Arena.open({ prepared: { stale_ms: 400 } })
+    const arena = await Arena.open({ probe: true, prepared: { stale_ms: 400 } }) // the probe opens what a driver keeps
     const { pid } = await arena.facts()
     const open = (): number => census(pid, join(arena.home, 'worker')).descriptors
     const before = open()

@@ -68,7 +68,7 @@ export class McpExchange {
   get text(): string {
     return this.#text
   }
-  /** The received messages, without comments. */
+  /** Everything that was received, except comments. */
   get messages(): RpcMessage[] {
     return this.received.filter((one) => one !== null)
   }
