@@ -217,13 +217,13 @@ export const DECISIONS: readonly Held[] = [
     titled: 'V02 a secret in a reason',
     lines: [
       [
-        'String(redaction.unmarked.of(reason))',
-        'reason',
+        'String(redaction.unmarked.of(text))',
+        'text',
         'A secret in the agent’s reason is signed, journalled and shown to everybody who is asked.',
       ],
       [
-        'toSignableText(masked, LIMITS.reason_chars)',
-        'masked',
+        'toSignableText(String(redaction.unmarked.of(text)), chars)',
+        'String(redaction.unmarked.of(text))',
         'A reason that its masks make longer than the limit has no valid grant, so its call can’t run.',
       ],
     ],
