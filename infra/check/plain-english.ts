@@ -2,10 +2,10 @@
 // "What …"), because such a sentence hides its subject, and comments with words that this project's
 // English avoids. It prints each with what to write instead, and exits 1 if there is one.
 
-import { isCode, readTree, type Tree } from './text.ts'
+import { GENERATED, isCode, readTree, type Tree } from './text.ts'
 
 /** Without the templates, examples and Python programs that are other people's code to a reader. */
-const FOLDERS = /^(?:(?:edge|worker|cli|shared|infra|test)\/|[^/]+$)/
+const FOLDERS = /^(?:edge|worker|cli|clients|shared|infra|test|[^/]+$)/
 const COMMENT = /(?:^|\s)\/\/ .*|^\s*(?:\/\*\*|\*) .*/
 const RULES: readonly { readonly found: RegExp; readonly todo: string }[] = [
   {
@@ -22,7 +22,7 @@ export type Finding = { readonly at: string; readonly text: string; readonly tod
 
 export const oddComments = (tree: Tree): Finding[] =>
   [...tree]
-    .filter(([file]) => isCode(file) && FOLDERS.test(file))
+    .filter(([file, text]) => isCode(file) && FOLDERS.test(file) && !GENERATED.test(text))
     .flatMap(([file, text]) =>
       text.split('\n').flatMap((line, index) => {
         const comment = COMMENT.exec(line)?.[0] ?? ''

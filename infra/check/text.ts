@@ -137,7 +137,7 @@ function namedEmptily(file: string): Fault[] {
 }
 
 /** The first line of a file that a command of ours writes. Nobody reads it from top to bottom. */
-const GENERATED = /^(?:\/\/|#) Generated\b/
+export const GENERATED = /^(?:\/\/|#) Generated\b/
 
 function tooLong(file: string, text: string): Fault[] {
   const lines = text.split('\n').length - (text.endsWith('\n') ? 1 : 0)

@@ -385,6 +385,13 @@ export type Call = {
   }
   readonly origin?: {
     readonly reason?: string
+    readonly actor?: {
+      readonly issuer: string
+      readonly subject: string
+      readonly client?: string
+      readonly acting?: string
+      readonly jti_sha256?: string
+    }
     readonly via?: {
       readonly protocol: 'mcp'
       readonly revision: string
@@ -532,6 +539,13 @@ export type Statement = {
       } | null
       readonly origin?: {
         readonly reason?: string
+        readonly actor?: {
+          readonly issuer: string
+          readonly subject: string
+          readonly client?: string
+          readonly acting?: string
+          readonly jti_sha256?: string
+        }
         readonly via?: {
           readonly protocol: 'mcp'
           readonly revision: string

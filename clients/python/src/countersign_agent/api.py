@@ -690,6 +690,21 @@ class CallAttestation(_CallAttestationRequired, _CallAttestationOptional):
     """Fields of `CallAttestation`."""
 
 
+_CallOriginActorRequired = TypedDict("_CallOriginActorRequired", {
+    "issuer": str,
+    "subject": str,
+})
+_CallOriginActorOptional = TypedDict("_CallOriginActorOptional", {
+    "client": str,
+    "acting": str,
+    "jti_sha256": str,
+}, total=False)
+
+
+class CallOriginActor(_CallOriginActorRequired, _CallOriginActorOptional):
+    """Fields of `CallOriginActor`."""
+
+
 _CallOriginViaRequired = TypedDict("_CallOriginViaRequired", {
     "protocol": Literal["mcp"],
     "revision": str,
@@ -707,6 +722,7 @@ _CallOriginRequired = TypedDict("_CallOriginRequired", {
 })
 _CallOriginOptional = TypedDict("_CallOriginOptional", {
     "reason": str,
+    "actor": CallOriginActor,
     "via": CallOriginVia,
 }, total=False)
 
@@ -1011,6 +1027,21 @@ class StatementPredicateFactsApproval(_StatementPredicateFactsApprovalRequired, 
     """Fields of `StatementPredicateFactsApproval`."""
 
 
+_StatementPredicateFactsOriginActorRequired = TypedDict("_StatementPredicateFactsOriginActorRequired", {
+    "issuer": str,
+    "subject": str,
+})
+_StatementPredicateFactsOriginActorOptional = TypedDict("_StatementPredicateFactsOriginActorOptional", {
+    "client": str,
+    "acting": str,
+    "jti_sha256": str,
+}, total=False)
+
+
+class StatementPredicateFactsOriginActor(_StatementPredicateFactsOriginActorRequired, _StatementPredicateFactsOriginActorOptional):
+    """Fields of `StatementPredicateFactsOriginActor`."""
+
+
 _StatementPredicateFactsOriginViaRequired = TypedDict("_StatementPredicateFactsOriginViaRequired", {
     "protocol": Literal["mcp"],
     "revision": str,
@@ -1028,6 +1059,7 @@ _StatementPredicateFactsOriginRequired = TypedDict("_StatementPredicateFactsOrig
 })
 _StatementPredicateFactsOriginOptional = TypedDict("_StatementPredicateFactsOriginOptional", {
     "reason": str,
+    "actor": StatementPredicateFactsOriginActor,
     "via": StatementPredicateFactsOriginVia,
 }, total=False)
 
