@@ -29,6 +29,7 @@ const TOOL = {
   input_files: 'Lets calls bring files, which are read-only in `/input`. Tier C only.',
   output_files: 'Keeps the files that a call leaves in `/output`. Tier C only.',
   limits: 'The most that one call may use. What is left out has a default.',
+  result: '`mcp`: standard output is the result of an MCP tool, and is passed on as such.',
 }
 
 const AGENT = {

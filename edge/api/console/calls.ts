@@ -1,14 +1,14 @@
 // Console pages on one call: view it, stream its output, cancel it.
 
-import { ok } from '../../shared/result.ts'
-import { CONSOLE } from '../../shared/routes/console.ts'
-import { callPage, inWords, isEnding, SCRIPT, shownText } from '../console/call-page.tsx'
-import { sessionOf } from '../console/session.ts'
-import { html } from '../pages/approval-page.tsx'
-import { withScript } from '../pages/page-stream.ts'
-import { parsePosition, streamCall } from './call-event-stream.ts'
-import { findTarget, form, page, permitted, seeOther } from './console-session.ts'
-import type { Verbs } from './verb.ts'
+import { ok } from '../../../shared/result.ts'
+import { CONSOLE } from '../../../shared/routes/console.ts'
+import { callPage, inWords, isEnding, SCRIPT, shownText } from '../../console/call-page.tsx'
+import { sessionOf } from '../../console/session.ts'
+import { html } from '../../pages/approval-page.tsx'
+import { withScript } from '../../pages/page-stream.ts'
+import { parsePosition, streamCall } from '../call-event-stream.ts'
+import type { Verbs } from '../verb.ts'
+import { findTarget, form, page, permitted, seeOther } from './session.ts'
 
 export type CallRouteNames = 'consoleCall' | 'consoleOutput' | 'consoleCancel'
 

@@ -1,56 +1,48 @@
 // Console pages on approvals, history, workers and standing answers, and sign-in. GET and HEAD
 // change nothing.
 
-import { FAILURES, failure } from '../../shared/failures.ts'
-import { PATTERNS, splitId } from '../../shared/ids.ts'
-import { LIMITS } from '../../shared/limits.ts'
-import { err, ok } from '../../shared/result.ts'
-import { CONSOLE } from '../../shared/routes/console.ts'
-import { Answer, type Approval } from '../../shared/wire/approvals.ts'
-import { isCardShortened } from '../approvals/card.ts'
-import type { Env } from '../bindings.ts'
-import { identityOf, tenantObject } from '../bindings.ts'
-import { changePage, detailPage } from '../console/approval-page.tsx'
-import type { AnswerResult } from '../console/bulk-deny-page.tsx'
-import { answeredPage } from '../console/bulk-deny-page.tsx'
-import { historyPage } from '../console/history-page.tsx'
-import { inboxFragment } from '../console/inbox-fragment.tsx'
-import { callSummary, inboxPage } from '../console/inbox-page.tsx'
-import { liveInbox, SCRIPT } from '../console/inbox-stream.ts'
-import type { Session } from '../console/session.ts'
-import { noCookie, sessionOf, signIn, signOut } from '../console/session.ts'
-import { standingPage, takenBackPage } from '../console/standing-page.tsx'
-import { workersPage } from '../console/workers-page.tsx'
-import { fromOurPage } from '../http/form-origin.ts'
-import { readForm } from '../http/intake.ts'
-import { fileResponse } from '../http/response-headers.ts'
-import { html } from '../pages/approval-page.tsx'
+import { FAILURES, failure } from '../../../shared/failures.ts'
+import { PATTERNS, splitId } from '../../../shared/ids.ts'
+import { LIMITS } from '../../../shared/limits.ts'
+import { err, ok } from '../../../shared/result.ts'
+import { CONSOLE } from '../../../shared/routes/console.ts'
+import { Answer, type Approval } from '../../../shared/wire/approvals.ts'
+import { isCardShortened } from '../../approvals/card.ts'
+import type { Env } from '../../bindings.ts'
+import { identityOf, tenantObject } from '../../bindings.ts'
+import { changePage, detailPage } from '../../console/approval-page.tsx'
+import type { AnswerResult } from '../../console/bulk-deny-page.tsx'
+import { answeredPage } from '../../console/bulk-deny-page.tsx'
+import { historyPage } from '../../console/history-page.tsx'
+import { inboxFragment } from '../../console/inbox-fragment.tsx'
+import { callSummary, inboxPage } from '../../console/inbox-page.tsx'
+import { liveInbox, SCRIPT } from '../../console/inbox-stream.ts'
+import type { Session } from '../../console/session.ts'
+import { noCookie, sessionOf, signIn, signOut } from '../../console/session.ts'
+import { standingPage, takenBackPage } from '../../console/standing-page.tsx'
+import { workersPage } from '../../console/workers-page.tsx'
+import { fromOurPage } from '../../http/form-origin.ts'
+import { readForm } from '../../http/intake.ts'
+import { fileResponse } from '../../http/response-headers.ts'
+import { html } from '../../pages/approval-page.tsx'
 import {
   approvedChange,
   argumentsIn,
   type Draft,
   shouldReviewChange,
   textToChange,
-} from '../pages/edit-arguments-page.tsx'
-import { partIn } from '../pages/full-text.tsx'
-import { inputFile } from '../pages/input-files.tsx'
-import { withScript } from '../pages/page-stream.ts'
-import { isRunOf } from '../run/run-id.ts'
-import { answerFields, reasonField } from './approval-links.ts'
-import type { CallRouteNames } from './console-calls.ts'
-import type { CallTarget } from './console-session.ts'
-import {
-  findTarget,
-  form,
-  page,
-  permitted,
-  safeReturnPath,
-  seeOther,
-  signInAgain,
-} from './console-session.ts'
-import type { SkillRouteNames } from './console-skills.ts'
-import { listStandingAnswers, revokeStandingAnswer } from './standing-approvals.ts'
-import type { Verbs } from './verb.ts'
+} from '../../pages/edit-arguments-page.tsx'
+import { partIn } from '../../pages/full-text.tsx'
+import { inputFile } from '../../pages/input-files.tsx'
+import { withScript } from '../../pages/page-stream.ts'
+import { isRunOf } from '../../run/run-id.ts'
+import { answerFields, reasonField } from '../approval-links.ts'
+import { listStandingAnswers, revokeStandingAnswer } from '../standing-approvals.ts'
+import type { Verbs } from '../verb.ts'
+import type { CallRouteNames } from './calls.ts'
+import type { CallTarget } from './session.ts'
+import { findTarget, form, page, permitted, safeReturnPath, seeOther, signInAgain } from './session.ts'
+import type { SkillRouteNames } from './skills.ts'
 
 type RouteNames = Exclude<keyof typeof CONSOLE, CallRouteNames | SkillRouteNames>
 
