@@ -1,4 +1,4 @@
-// Measures the MCP endpoint beside our own API: the same call through both doors, alternating; the
+// Measures the MCP endpoint beside our own API: the same denied call through both doors, in turn; the
 // list of 200 tools, unchanged and after a change of the directory; and 1,000 clients that wait for
 // approvals on streams, by memory and processor time of the edge.
 
@@ -22,7 +22,6 @@ const RUNS = 8
 /** Milliseconds, and for the streams all of them together. */
 export type Mcp = {
   readonly denied: { readonly http: number; readonly mcp: number }
-  readonly executed: { readonly http: number; readonly mcp: number }
   readonly list: { readonly unchanged: number; readonly changed: number }
   readonly waiting: { readonly mib: number; readonly percentOfCore: number }
 }
@@ -59,7 +58,6 @@ export async function timeMcp(
   const [unchanged = Number.NaN] = await slices([list])
   return {
     denied: await both('bench_never', 'denied'),
-    executed: await both('bench_c', 'succeeded'),
     list: { unchanged, changed: await timeChangedList(port, operator, list) },
     waiting: await timeWaiting(url, operator, edge.pid, watch_ms),
   }
@@ -70,10 +68,9 @@ const BUDGET = { max_calls_per_run: 1_000_000, max_denied_per_run: 1_000_000 }
 async function prepare(operator: Client): Promise<string> {
   const text = { type: 'string', maxLength: 100, description: 'A text, as tools take it.' }
   const input_schema = { type: 'object', properties: { to: text, subject: text, body: text } }
-  const names = Array.from({ length: TOOLS - 1 }, (_, n) => `bench_list_${n}`)
+  const names = Array.from({ length: TOOLS - 2 }, (_, n) => `bench_list_${n}`)
   for (const name of names)
     done(await operator('putTool', { params: { name }, body: { ...doesNothing('C'), input_schema } }))
-  done(await operator('putTool', { params: { name: 'bench_c' }, body: doesNothing('C') }))
   done(await operator('putTool', { params: { name: 'bench_never' }, body: doesNothing('C') }))
   const { policies } = done(await operator('readPolicies', {}))
   const never =
@@ -83,7 +80,7 @@ async function prepare(operator: Client): Promise<string> {
       body: { policies: { ...policies, 'bench-mcp': never }, note: 'the bench' },
     }),
   )
-  const body = { tools: ['bench_c', 'bench_never', ...names], budget: BUDGET }
+  const body = { tools: ['bench_never', ...names], budget: BUDGET }
   return done(await operator('putAgent', { params: { name: 'bench-mcp' }, body })).key ?? ''
 }
 

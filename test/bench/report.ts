@@ -364,10 +364,9 @@ export function reportOf(results: Results): string {
   ].join('\n\n')
 }
 
-function mcpTable({ denied, executed, list, waiting }: Mcp): string {
+function mcpTable({ denied, list, waiting }: Mcp): string {
   const rows = [
     ['denied call over HTTP, over MCP', ms(denied.http), ms(denied.mcp)],
-    ['tier C call over HTTP, over MCP', ms(executed.http), ms(executed.mcp)],
     [`list of ${TOOLS} tools, unchanged, after a change`, ms(list.unchanged), ms(list.changed)],
   ]
   const streams = `${STREAMS} waiting streams: ${waiting.mib.toFixed(0)} MiB, ${waiting.percentOfCore.toFixed(1)} % of a core`
