@@ -24,6 +24,7 @@ import { newSkill } from './skills/new.ts'
 import { keygen } from './skills/publisher-key.ts'
 import { PUBLISHERS } from './skills/publishers.ts'
 import { test } from './skills/test.ts'
+import { UPSTREAMS } from './upstreams/upstreams.ts'
 
 export const COMMANDS: readonly Command[] = [
   ...CALLS,
@@ -35,6 +36,7 @@ export const COMMANDS: readonly Command[] = [
   ...CHANNELS,
   ...TOOLS,
   ...SECRETS,
+  ...UPSTREAMS,
   newSkill,
   keygen,
   build,

@@ -17,6 +17,7 @@ import type Transpiler from './skills/transpiler/main.ts'
 import type { InstallationRequests } from './tenant/installation-requests.ts'
 import type { SkillRegistry } from './tenant/skills/skill-registry.ts'
 import type { TenantObject } from './tenant/tenant-object.ts'
+import type { UpstreamRegistry } from './tenant/upstream-registry.ts'
 
 export type Env = {
   TENANT: DurableObjectNamespace<TenantObject>
@@ -123,6 +124,9 @@ export const tenantObject = (env: Env, tenant: string) =>
 /** The tenant's skill registry, reached in one RPC. */
 export const tenantSkills = (env: Env, tenant: string) =>
   (env.TENANT.getByName(tenant) as unknown as { skills: RpcStub<SkillRegistry> }).skills
+/** The tenant's upstreams, reached in one RPC. */
+export const tenantUpstreams = (env: Env, tenant: string) =>
+  (env.TENANT.getByName(tenant) as unknown as { upstreams: RpcStub<UpstreamRegistry> }).upstreams
 /** The requests that only the installation makes to a tenant's object. */
 export const tenancy = (env: Env, tenant: string) =>
   (env.TENANT.getByName(tenant) as unknown as { tenancy: RpcStub<InstallationRequests> }).tenancy

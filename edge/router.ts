@@ -32,6 +32,7 @@ import { skillRoutes } from './api/skills.ts'
 import { slackRoutes } from './api/slack.ts'
 import { standingRoutes } from './api/standing-approvals.ts'
 import { tenantRoutes } from './api/tenants.ts'
+import { upstreamRoutes } from './api/upstreams.ts'
 import type { Verbs } from './api/verb.ts'
 import { workerRoutes } from './api/workers.ts'
 import type { Env } from './bindings.ts'
@@ -77,6 +78,7 @@ const VERBS: Verbs<RouteName> = {
   ...rehearsalRoutes,
   ...standingRoutes,
   ...tenantRoutes,
+  ...upstreamRoutes,
   ...workerRoutes,
   ...consoleRoutes,
   ...consoleCallRoutes,

@@ -198,6 +198,31 @@ export const FAILURES = {
   ),
   skill_error: caller(200, 'read `error.detail`: the skill refused the arguments or failed'),
   skill_disabled: policy(200, 'ask an operator to enable the skill again, then propose the call again'),
+  tool_changed: {
+    ...policy(
+      409,
+      'ask an operator to look at what changed (`countersign upstreams diff`) and to accept it; other tools of the upstream still run',
+    ),
+    ends: true,
+  },
+  upstream_error: caller(
+    200,
+    'read `error.detail` and the output: the upstream refused the call or its tool failed',
+  ),
+  upstream_wants_input: caller(
+    200,
+    'use a tool that asks nothing back: Countersign does not answer elicitation, sampling or roots of an upstream',
+  ),
+  upstream_unavailable: us(
+    200,
+    'nothing was executed; propose it again later, or ask an operator to look at `countersign upstreams show`',
+  ),
+  no_answer: {
+    status: 200,
+    fault: 'us',
+    retry: false,
+    todo: 'look at the upstream whether the tool ran before you try again: it received the call and gave no usable answer',
+  },
   capability_denied: caller(
     200,
     'declare the capability in the manifest and publish again; the call was not granted it',

@@ -20,6 +20,8 @@ export const PATTERNS = {
   /** At most `LIMITS.tool_name_chars`. */
   tool: /^[a-z][a-z0-9_-]{0,49}$/,
   name: /^[a-z][a-z0-9_.-]{0,63}$/,
+  /** No `_`, so that the first one in `<upstream>_<tool>` ends the upstream's name. */
+  upstream: /^[a-z][a-z0-9-]{0,23}$/,
   run: new RegExp(`^run_${ULID}$`),
   call: new RegExp(`^call_${ULID}_[1-9][0-9]{0,6}$`),
   approval: new RegExp(`^apr_${ULID}_[1-9][0-9]{0,6}$`),

@@ -4,15 +4,13 @@
 import { MCP_LIMITS } from './mcp-limits.ts'
 import { POLICY_LIMITS } from './policy-limits.ts'
 import { TOKEN_LIMITS } from './token-limits.ts'
+import { UPSTREAMS } from './upstream-limits.ts'
 
 const KiB = 1024
 const MiB = 1024 * KiB
 
 export const LIMITS = {
-  /**
-   * A request body. Arguments of real tools are far smaller; a Durable Object value has at most 2
-   * MB.
-   */
+  /** A request body. Arguments of real tools are far smaller; a stored value has at most 2 MB. */
   body_bytes: 1 * MiB,
   /**
    * A body that is read before its sender is authenticated. Most calls are smaller, so they need
@@ -122,10 +120,7 @@ export const LIMITS = {
   signature_age_s: 60,
   /** Tolerance for times that a worker attests. It knows the edge's clock to within 1 s. */
   clock_slack_ms: 5_000,
-  /**
-   * A worker that is silent for this long loses its run folders. A restart or an upgrade takes
-   * less.
-   */
+  /** A worker silent for this long loses its run folders. A restart or an upgrade takes less. */
   folder_silence_ms: 5 * 60_000,
   /**
    * How often a worker proves its sandboxes again, and how long the edge trusts a proof. Two proofs
@@ -156,10 +151,7 @@ export const LIMITS = {
   settlement_bytes: 3 * MiB + 512 * KiB,
   /** One chunk of streamed output. */
   output_chunk_bytes: 256 * KiB,
-  /**
-   * One piece of live output for a subscriber. A slow subscriber has one piece in the edge's
-   * memory.
-   */
+  /** One piece of live output for a subscriber. A slow one has one piece in the edge's memory. */
   output_piece_bytes: 64 * KiB,
   /**
    * Input files: size of one, number for a call and a run, and their paths. An upload holds one
@@ -278,9 +270,7 @@ export const LIMITS = {
    * letter outside ASCII.
    */
   delivery_answer_bytes: 256 * KiB,
-  /**
-   * One text in a message; the page has the whole. Receivers of webhooks expect less than 20 kB.
-   */
+  /** One text in a message; the page has the whole. Receivers of webhooks expect under 20 kB. */
   message_chars: 4_000,
   /**
    * The same in Slack, which takes 3,000 characters in one text. The difference is for the note
@@ -467,6 +457,7 @@ export const LIMITS = {
   trials_ms: 60_000,
   trial_answers: 64,
   trial_text_chars: 256 * KiB,
+  ...UPSTREAMS,
   /** One page of a list. */
   page: 100,
   ...MCP_LIMITS,

@@ -91,7 +91,14 @@ export function showDecision({ decision, plan }: RouteOutput<'decide'>, paint: P
 }
 
 const planText = ({ tier, egress, executor }: Plan): string =>
-  `tier ${tier}, egress ${egress.mode}${egress.hosts.length === 0 ? '' : ` to ${egress.hosts.join(', ')}`}: ${executor.kind === 'skill' ? `skill ${executor.skill} ${executor.version}` : executor.argv.join(' ')}`
+  `tier ${tier}, egress ${egress.mode}${egress.hosts.length === 0 ? '' : ` to ${egress.hosts.join(', ')}`}: ${inWords(executor)}`
+
+function inWords(executor: Plan['executor']): string {
+  if (executor.kind === 'skill') return `skill ${executor.skill} ${executor.version}`
+  return executor.kind === 'upstream'
+    ? `${executor.tool} of the upstream ${executor.upstream}, ${new URL(executor.url).origin}`
+    : executor.argv.join(' ')
+}
 
 type Explanation = NonNullable<Decision['explanation']>
 

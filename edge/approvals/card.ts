@@ -3,13 +3,13 @@
 
 import type { CallOrigin } from '../../shared/evidence/origin.ts'
 import { LIMITS } from '../../shared/limits.ts'
-import { inputFilesOf, type Plan } from '../../shared/plan/plan.ts'
+import { inputFilesOf, isEdgePlan, type Plan } from '../../shared/plan/plan.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
 import type { Decision } from '../../shared/wire/calls.ts'
 import type { Change } from '../../shared/wire/explanation.ts'
 import type { Tool } from '../../shared/wire/tools.ts'
 import type { ApprovalRecord } from '../call/lifecycle.ts'
-import { escapeConfusables, isShortened, readableJson } from '../platform/visible-text.ts'
+import { escapeConfusables, isShortened, quoteReadable, readableJson } from '../platform/visible-text.ts'
 import type { Redaction } from '../secrets/redaction.ts'
 import { requirementInWords, requiresMore, riskWithReason } from '../tools/risk.ts'
 import { actorInWords } from './actor-words.ts'
@@ -65,8 +65,13 @@ export function askRecord({
       risk,
       risk_ground: ground,
       command:
-        plan === null || plan.tier === 'A' ? '' : readableJson(redaction.ofArgv(plan.executor.argv, args)),
-      plan: shown !== null ? planInWords(shown) : tool.executor.kind === 'none' ? UNSEEN : 'nothing runs',
+        plan === null || isEdgePlan(plan) ? '' : readableJson(redaction.ofArgv(plan.executor.argv, args)),
+      plan:
+        shown !== null
+          ? `${planInWords(shown)}${describedBy(tool)}`
+          : tool.executor.kind === 'none'
+            ? UNSEEN
+            : 'nothing runs',
       arguments: readableJson(redaction.of(args)),
       ...(files === undefined ? {} : { files }),
       on_yes: onYes(needs),
@@ -81,6 +86,11 @@ export function askRecord({
 
 const UNSEEN =
   'not in Countersign: the agent’s own program runs it, without our sandbox, and nothing proves what it then does'
+
+/** The definition that an operator accepted is all that is known of an upstream's tool. */
+const describedBy = ({ executor, description }: Tool): string =>
+  executor.kind === 'upstream' ? `. Its server describes it so: ${quoteReadable(description)}` : ''
+
 const OUTCOME = 'exactly this call runs once; any change needs a new approval'
 
 /** Holds for every reader: not every approver who is asked has to be one whom policy requires. */
@@ -138,7 +148,7 @@ export function fullTexts(
     [
       'The command line in full',
       prompt.command,
-      plan === null || plan.tier === 'A' ? [] : redaction.ofArgv(plan.executor.argv, args),
+      plan === null || isEdgePlan(plan) ? [] : redaction.ofArgv(plan.executor.argv, args),
     ],
     ['The arguments in full', prompt.arguments, redaction.of(args)],
   ]

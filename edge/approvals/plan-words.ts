@@ -1,6 +1,7 @@
 // A plan in words for approvers: where the call runs, what it can reach, and its limits. Pure.
 
-import type { Plan, ProcessPlan, SkillPlan } from '../../shared/plan/plan.ts'
+import type { Plan, ProcessPlan, SkillPlan, UpstreamPlan } from '../../shared/plan/plan.ts'
+import { isEdgePlan } from '../../shared/plan/plan.ts'
 import { quoteReadable } from '../platform/visible-text.ts'
 import type { Redaction } from '../secrets/redaction.ts'
 import { interprets, programOf } from '../tools/interpreters.ts'
@@ -10,7 +11,7 @@ import { interprets, programOf } from '../tools/interpreters.ts'
  * a match across several texts would hide our words between them.
  */
 export function shownPlan(plan: Plan, redaction: Redaction): Plan {
-  if (plan.tier === 'A') return plan // it has no text that an agent chose
+  if (isEdgePlan(plan)) return plan // it has no text that an agent chose
   const shown = (text: string): string => String(redaction.of(text))
   const { egress, executor, files, credentials } = plan
   return {
@@ -30,6 +31,8 @@ export function planInWords(plan: Plan): string {
     const seconds = Math.ceil(timeout_ms / 1000)
     return `${reachInWords(plan)}, for at most ${seconds} s and ${fuel.toLocaleString('en')} units of fuel`
   }
+  if (plan.tier === 'M')
+    return `${reachInWords(plan)}, for at most ${Math.ceil(plan.limits.timeout_ms / 1000)} s`
   const { timeout_ms, net_bytes } = plan.limits
   const relayed = plan.egress.mode === 'strict' && plan.egress.hosts.length > 0 && net_bytes !== undefined
   const traffic = relayed
@@ -58,6 +61,7 @@ const filesInWords = ({ files = [] }: ProcessPlan): string =>
 /** Says in which sandbox the call runs and what it can reach. */
 export function reachInWords(plan: Plan): string {
   if (plan.tier === 'A') return skillInWords(plan)
+  if (plan.tier === 'M') return upstreamInWords(plan)
   const { tier, egress, profile, secrets, credentials = [], workspace } = plan
   const where =
     tier === 'C' ? 'in an isolated sandbox (tier C)' : 'as a limited process on the worker (tier B)'
@@ -77,6 +81,13 @@ export function reachInWords(plan: Plan): string {
     .join('')
   const additions = profile === undefined ? '' : ` with the additions of the profile ${profile}`
   return `${where}${additions}, ${network}${added}${given}, ${folder}`
+}
+
+/** Names the server by its address: nothing isolates what it does. */
+function upstreamInWords({ executor, credentials = [] }: UpstreamPlan): string {
+  const { upstream, url, tool, definition } = executor
+  const given = credentials.map(({ secret, host }) => `, with the secret ${secret} sent to ${host}`).join('')
+  return `at ${new URL(url).origin} (tier M), ${quoteReadable(tool)} of the MCP server \`${upstream}\` (definition sha256 ${definition})${given}`
 }
 
 /** Names the skill with its digest, because the publisher chooses the name. */

@@ -9,6 +9,7 @@ import type { ToolRef } from '../../shared/evidence/statement.ts'
 import { newStandingId } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Plan } from '../../shared/plan/plan.ts'
+import { isEdgePlan } from '../../shared/plan/plan.ts'
 import type { Standing } from '../../shared/wire/approvals.ts'
 import type { Tool } from '../../shared/wire/tools.ts'
 import type { CallRecord, RecordedAnswer } from '../call/lifecycle.ts'
@@ -46,6 +47,13 @@ function reachOf(plan: Plan) {
       secrets: plan.secrets,
       credentials: plan.credentials ?? [],
     }
+  if (plan.tier === 'M')
+    return {
+      tier: plan.tier,
+      upstream: plan.executor,
+      egress: plan.egress,
+      credentials: plan.credentials ?? [],
+    }
   const { tier, executor, egress, profile, secrets, credentials, workspace } = plan
   return {
     tier,
@@ -64,7 +72,7 @@ function reachOf(plan: Plan) {
  * call can change the script that the same arguments name.
  */
 export const mayStand = (plan: Plan): boolean =>
-  plan.tier === 'A' ||
+  isEdgePlan(plan) ||
   ((plan.files ?? []).length === 0 && !(plan.workspace === 'run' && isBoundToArguments(plan)))
 
 export const subjectOf = ({ name }: Pick<ToolRef, 'name'>): string => `tool:${name}`
@@ -74,7 +82,7 @@ export const subjectOf = ({ name }: Pick<ToolRef, 'name'>): string => `tool:${na
  * ones.
  */
 const isBoundToArguments = (plan: Plan): boolean =>
-  plan.tier !== 'A' && interprets(plan.executor.argv) !== undefined
+  !isEdgePlan(plan) && interprets(plan.executor.argv) !== undefined
 
 type ProposedCall = { readonly tool: ToolRef; readonly argsSha256: string; readonly origin?: CallOrigin }
 
@@ -117,10 +125,9 @@ export function coverage(
     ...(device === null ? [] : [`device \`${quotable(device)}\``]),
   ]
   const where = from.length === 0 ? '' : `, from ${from.join(' and ')}`
-  const runs =
-    shown.tier === 'A'
-      ? reachInWords(shown)
-      : `${quoteReadable(shown.executor.argv[0] ?? '')} ${reachInWords(shown)}`
+  const runs = isEdgePlan(shown)
+    ? reachInWords(shown)
+    : `${quoteReadable(shown.executor.argv[0] ?? '')} ${reachInWords(shown)}`
   const same = isBoundToArguments(plan) ? 'with exactly these arguments' : 'with any arguments'
   const behalf = actor === undefined ? '' : ` on behalf of ${actorInWords(actor, redaction)}`
   const whose = `by agent \`${agent}\`${behalf} in session \`${quotable(session)}\`${where}`

@@ -33,12 +33,17 @@ export const endedStatus = (
 const endTexts = ({ plan }: Proposal): { readonly unclaimed: string; readonly lost: string } =>
   plan === null
     ? { unclaimed: 'the agent’s program did not ask for the answer in time', lost: '' }
-    : plan.tier === 'A'
+    : plan.tier === 'M'
       ? {
-          unclaimed: 'no slot for skills became free in time',
-          lost: 'the edge lost the call while it ran, so nobody saw its end',
+          unclaimed: 'the edge could not start it in time',
+          lost: 'the edge lost the call while it ran, so nobody knows what the upstream did',
         }
-      : { unclaimed: 'no worker claimed it in time', lost: 'the worker stopped reporting' }
+      : plan.tier === 'A'
+        ? {
+            unclaimed: 'no slot for skills became free in time',
+            lost: 'the edge lost the call while it ran, so nobody saw its end',
+          }
+        : { unclaimed: 'no worker claimed it in time', lost: 'the worker stopped reporting' }
 
 export function expire(
   status: Status,
@@ -72,7 +77,8 @@ export function expire(
     return ok({ status: next, effects: ['attest'], journal: { kind: 'lapsed', body } })
   }
   if (status.state === 'running' && now >= Math.max(status.leaseUntil, leaseUntil)) {
-    if (proposal.idempotent && !status.cancelRequested && status.fence < MAX_ATTEMPTS) {
+    const mayRepeat = proposal.idempotent && proposal.plan?.tier !== 'M' // L2: an upstream may have received it
+    if (mayRepeat && !status.cancelRequested && status.fence < MAX_ATTEMPTS) {
       const again: Status = {
         state: 'granted',
         decision: status.decision,

@@ -169,7 +169,8 @@ export type Event =
       kind: 'settled'
       worker: string
       fence: number
-      state: 'succeeded' | 'failed' | 'timed_out' | 'cancelled'
+      /** `indeterminate`: an upstream did not answer. */
+      state: 'succeeded' | 'failed' | 'timed_out' | 'cancelled' | 'indeterminate'
       error: string | null
       /** The worker refused the call before any of it ran. */
       refused: boolean
@@ -449,7 +450,8 @@ function claim(status: Status, event: Extract<Event, { kind: 'claimed' }>, now: 
  * nothing runs.
  */
 function withdraw({ approval }: LiveCall, decision: Decision, now: number): Step {
-  const why = { error: 'denied', detail: decision.reason }
+  const error = decision.code === 'tool_changed' ? decision.code : 'denied'
+  const why = { error, detail: decision.reason }
   const status = endedStatus('cancelled', { decision, approval }, now, why)
   return {
     status,

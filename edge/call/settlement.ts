@@ -6,11 +6,11 @@ import { faultIn } from '../../shared/evidence/bundle.ts'
 import { CHECK_NAMES, contradictions } from '../../shared/evidence/contradictions.ts'
 import type { Envelope } from '../../shared/evidence/dsse.ts'
 import { payloadBytes, signedByExactly } from '../../shared/evidence/dsse.ts'
-import type { Facts, Grant } from '../../shared/evidence/statement.ts'
+import type { Execution, Facts, Grant } from '../../shared/evidence/statement.ts'
 import {
+  BY_EDGE,
   EDGE_EXECUTOR,
   endingOf,
-  ISOLATE,
   STATEMENT_TYPE,
   Statement,
   statementOf,
@@ -62,7 +62,7 @@ export function checkSettlement(
     return refuse('the payload is not in canonical form')
 
   const { execution } = statement.predicate
-  if (execution.outcome === null || execution.executor === EDGE_EXECUTOR || execution.executor === ISOLATE)
+  if (execution.outcome === null || BY_EDGE.includes(execution.executor))
     return refuse('a worker has to name its own sandbox and an outcome', [
       '/predicate/execution/executor',
       '/predicate/execution/outcome',
@@ -133,6 +133,19 @@ export function edgeStatement(
       started_at_ms: null,
       ended_at_ms: at,
     },
+  })
+}
+
+/** The edge's statement about a call that it executed itself, under its own grant. */
+export function executedAtEdge(id: string, grant: Grant, execution: Execution): Statement {
+  const { facts, worker, fence, deadline_ms } = grant
+  if (execution.outcome === null) throw new Error('a statement of an execution has no outcome')
+  return statementOf({
+    attestation_id: id,
+    ...endingOf(execution.outcome),
+    facts,
+    grant: { sha256: digestOf(grant), worker, fence, deadline_ms },
+    execution,
   })
 }
 

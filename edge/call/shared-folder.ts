@@ -2,7 +2,7 @@
 // first of them. Pure.
 
 import { LIMITS } from '../../shared/limits.ts'
-import { type Plan, secretsOf } from '../../shared/plan/plan.ts'
+import { isEdgePlan, type Plan, secretsOf } from '../../shared/plan/plan.ts'
 import type { CallRecord, Event } from './lifecycle.ts'
 
 /**
@@ -13,7 +13,7 @@ import type { CallRecord, Event } from './lifecycle.ts'
 export type RunFolder = { readonly worker: string; readonly used: boolean; readonly metSecret?: boolean }
 
 export const sharesFolder = (plan: Plan | null): boolean =>
-  plan !== null && plan.tier !== 'A' && plan.workspace === 'run'
+  plan !== null && !isEdgePlan(plan) && plan.workspace === 'run'
 
 /** Whether a secret may lie in the folder. A folder without a record counts as holding one. */
 export const hasMetSecret = (folder: RunFolder | null): boolean =>

@@ -8,7 +8,7 @@ import type { Failure } from '../../shared/failures.ts'
 import { failure } from '../../shared/failures.ts'
 import type { InputFile } from '../../shared/plan/call-files.ts'
 import type { Budget, Plan } from '../../shared/plan/plan.ts'
-import { secretsOf } from '../../shared/plan/plan.ts'
+import { isEdgePlan, secretsOf } from '../../shared/plan/plan.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Decision } from '../../shared/wire/calls.ts'
@@ -22,7 +22,7 @@ import { isRead } from '../policy/attribute-reads.ts'
 import type { CedarValueJson, Matter, Verdict } from '../policy/engine.ts'
 import { about, ask, isFinalDenial, readable } from '../policy/engine.ts'
 import { programOf } from '../tools/interpreters.ts'
-import { plansFor } from '../tools/planner.ts'
+import { plansFor, upstreamCredentials } from '../tools/planner.ts'
 import type { ApprovalContext, Approvers } from './approval-context.ts'
 import { approversOf, givenApprovals, possibleApprovals } from './approval-context.ts'
 import { readerOf } from './explain/audience.ts'
@@ -133,7 +133,7 @@ const plansToTry = (
 ): readonly (Plan | null)[] =>
   isRead(reads.context, ['plan', 'cgroup'])
     ? plans.flatMap((plan): (Plan | null)[] =>
-        plan === null || plan.tier === 'A' ? [plan] : [plan, { ...plan, cgroup: true }],
+        plan === null || isEdgePlan(plan) ? [plan] : [plan, { ...plan, cgroup: true }],
       )
     : plans
 
@@ -162,8 +162,19 @@ function explained(
   }
 }
 
-/** Why the tool's skill may not run now; `undefined` if it may, or the tool is not a skill's. */
-export function notEnabled({ skills }: LoadedDirectory, { executor }: Tool): string | undefined {
+/**
+ * Why the tool's skill or upstream may not be called now; `undefined` if it may, or the tool has
+ * neither.
+ */
+export function notEnabled(
+  { skills, upstreams, vault }: LoadedDirectory,
+  { executor }: Tool,
+): string | undefined {
+  if (executor.kind === 'upstream') {
+    const { upstream, url } = executor
+    if (upstreams.get(upstream)?.url !== url) return `the upstream \`${upstream}\` has another address now`
+    return vault.withholds({ name: `upstream:${upstream}`, credentials: upstreamCredentials(executor) })
+  }
   if (executor.kind !== 'skill' || skills.get(executor.skill)?.digest === executor.digest) return undefined
   return `version ${executor.version} of the skill \`${executor.skill}\` is not enabled`
 }
@@ -303,7 +314,7 @@ function planContext(plan: Plan | null): CedarValueJson {
     egress_mode: egress.mode,
     egress_hosts: egress.hosts,
     timeout_ms: limits.timeout_ms,
-    memory_bytes: limits.memory_bytes,
+    memory_bytes: 'memory_bytes' in limits ? limits.memory_bytes : 0,
   }
   // An isolate has no program, no lasting folder, and no process that could outlive the call.
   if (plan.tier === 'A')
@@ -315,6 +326,9 @@ function planContext(plan: Plan | null): CedarValueJson {
       cgroup: true,
       fuel: plan.limits.fuel,
     }
+  // Nothing is known of what a remote server does, so `cgroup` promises nothing.
+  if (plan.tier === 'M')
+    return { ...shared, program: '', secrets: secretsOf(plan), workspace: 'call', cgroup: false }
   const { executor, profile, workspace, cgroup, ...given } = plan
   return {
     ...shared,
@@ -335,6 +349,7 @@ function contextOf(
   return {
     tool_name: tool.tool.name,
     ...(tool.tool.executor.kind === 'skill' ? { skill_id: tool.tool.executor.skill } : {}),
+    ...(tool.tool.executor.kind === 'upstream' ? { upstream_id: tool.tool.executor.upstream } : {}),
     capabilities: [...tool.capabilities],
     is_sensitive_action: tool.sensitive,
     is_allowlisted_tool: isListed(agent, tool.tool.name),

@@ -99,6 +99,9 @@ export function prepareProposal(
       'run_ended',
       `the agent that created this run was removed; \`${agent}\` has to create its own run`,
     )
+  const withheld = directory.quarantine.get(name)
+  if (withheld !== undefined)
+    return refused(isListed(principal, name) ? failure('tool_changed', withheld) : unknownTool(name))
   if (tool === undefined) return refused(unknownTool(name))
   if ((tool.tool.executor.kind === 'none') !== (advice === true))
     return refused(isListed(principal, name) ? NOT_EXECUTED : unknownTool(name))
@@ -335,10 +338,10 @@ export function judgeAgain(
   const agent = agentOf(directory, record)
   const tool = directory.tools.get(proposal.tool.name)
   const { snapshot: before } = status.decision
-  const gone = (reason: string): Judgement => ({
+  const gone = (reason: string, code: Decision['code'] = 'denied'): Judgement => ({
     decision: {
       effect: 'deny',
-      code: 'denied',
+      code,
       policies: [],
       policy_set: directory.policies.digest,
       snapshot: before,
@@ -346,7 +349,9 @@ export function judgeAgain(
     },
     snapshot: null,
   })
+  const quarantined = directory.quarantine.get(proposal.tool.name)
   if (agent === undefined) return gone('the agent was revoked')
+  if (quarantined !== undefined) return gone(quarantined, 'tool_changed')
   const isExecuted = tool?.tool.executor.kind !== 'none'
   if (
     tool === undefined ||

@@ -7,6 +7,7 @@ import type { Code } from '../../shared/failures.ts'
 import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Plan } from '../../shared/plan/plan.ts'
+import { isEdgePlan } from '../../shared/plan/plan.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { ArgumentChange } from '../../shared/wire/approvals.ts'
@@ -120,8 +121,8 @@ const OPENNESS = ['strict', 'preflight', 'none'] as const
  * same.
  */
 function widerIn(tool: Tool, before: Plan, after: Plan): string | undefined {
-  if (before.tier === 'A' || after.tier === 'A')
-    return before.tier === after.tier ? undefined : 'it runs in another tier' // the same tool version has the same skill
+  if (isEdgePlan(before) || isEdgePlan(after))
+    return before.tier === after.tier ? undefined : 'it runs in another tier' // the same tool version has the same skill or upstream
   if (before.executor.argv[0] !== after.executor.argv[0]) return 'it runs another program'
   if ((before.tier === 'C' && after.tier !== 'C') || (before.cgroup === true && after.cgroup !== true))
     return 'it is less isolated'

@@ -27,7 +27,7 @@ import { argumentCheck } from '../tools/argument-check.ts'
 import { actionGroups, capabilitiesOf, isSensitive } from '../tools/capabilities.ts'
 import type { EnrolledWorker } from '../workers/request-freshness.ts'
 import type { EnabledSkill } from './enabled-skill.ts'
-import type { Directory, Gatekeeper, Member } from './gatekeeper.ts'
+import type { Directory, Gatekeeper, ListedUpstream, Member } from './gatekeeper.ts'
 import type { HeldIssuer, TrustedIssuer } from './trusted-issuer.ts'
 import { audiencesFor } from './trusted-issuer.ts'
 
@@ -87,6 +87,9 @@ export type LoadedDirectory = {
   workers: ReadonlyMap<string, { row: EnrolledWorker; principal: Principal }>
   vault: Vault
   skills: ReadonlyMap<string, EnabledSkill>
+  upstreams: ReadonlyMap<string, ListedUpstream>
+  /** Tools of upstreams that can't be called now, and why. `tools` does not contain them. */
+  quarantine: ReadonlyMap<string, string>
   /** The public keys of each publisher of skills. */
   publishers: ReadonlyMap<string, readonly string[]>
   /** By the claim `iss` of their tokens. */
@@ -177,6 +180,7 @@ function load(
     formerSecrets,
     skills,
     publishers,
+    upstreams,
     ...people
   }: Directory,
 ): LoadedDirectory {
@@ -184,6 +188,7 @@ function load(
   const ready = compileWithFloor(policies.texts)
   if (!ready.ok)
     logError(`policy set ${policies.version} can't be compiled: ${ready.error.detail}`, { tenant })
+  const quarantine = new Map(upstreams.flatMap(({ withheld }) => withheld))
   const vault = openVault(secrets, formerSecrets, new Sealing(vaultKey, tenant))
   const keys = new Map<string, { kind: KeyKind; hash: Buffer; principal: AgentPrincipal | Principal }>()
   const agentMap = new Map<string, AgentPrincipal>()
@@ -205,7 +210,9 @@ function load(
     agents: agentMap,
     operators: operatorMap,
     keys,
-    tools: new Map(tools.map((tool) => [tool.name, loadTool(tool)])),
+    tools: new Map(
+      tools.filter(({ name }) => !quarantine.has(name)).map((tool) => [tool.name, loadTool(tool)]),
+    ),
     policies: state === 'suspended' ? suspendedSet() : ready.ok ? ready.value : repairSet(), // L6
     policyVersion: policies.version,
     shadow: null,
@@ -213,6 +220,8 @@ function load(
     workers: new Map(workers.map((row) => [row.id, { row, principal: workerPrincipal(tenant, row) }])),
     vault,
     skills: new Map(skills.map((skill) => [skill.id, skill])),
+    upstreams: new Map(upstreams.map((upstream) => [upstream.name, upstream])),
+    quarantine,
     publishers: new Map(publishers.map(({ name, keys }) => [name, keys])),
     issuers: new Map(issuers.map((issuer) => [issuer.spec.issuer, trusted(publicUrl, tenant, issuer)])),
     redaction: new Redaction(markerFor(markKey, tenant), vault.known),
@@ -338,6 +347,7 @@ export function loadTool(tool: Tool): LoadedTool {
       parents: [
         ...(tool.groups ?? []).map((id) => ({ type: 'ToolGroup', id })),
         ...(tool.executor.kind === 'skill' ? [{ type: 'Skill', id: tool.executor.skill }] : []),
+        ...(tool.executor.kind === 'upstream' ? [{ type: 'Upstream', id: tool.executor.upstream }] : []),
       ],
     },
     action: {

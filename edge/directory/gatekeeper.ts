@@ -5,6 +5,7 @@ import type { Result } from '../../shared/result.ts'
 import type { AgentSpec, OperatorSpec } from '../../shared/wire/principals.ts'
 import type { TenantState } from '../../shared/wire/tenants.ts'
 import type { Tool } from '../../shared/wire/tools.ts'
+import type { UpstreamSpec } from '../../shared/wire/upstreams.ts'
 import type { PolicyTexts } from '../policy/engine.ts'
 import type { SealedSecret } from '../secrets/sealing.ts'
 import type { HeldSecret } from '../secrets/vault.ts'
@@ -14,6 +15,14 @@ import type { HeldIssuer } from './trusted-issuer.ts'
 
 /** A publisher's public keys, which verify its packages. */
 export type ListedKeys = { readonly name: string; readonly keys: readonly string[] }
+
+/** An upstream as the edge calls it. `withheld`: its tools that can't be called now, and why. */
+export type ListedUpstream = Pick<UpstreamSpec, 'url' | 'auth' | 'look_ms'> & {
+  readonly name: string
+  /** Increases with each change of the upstream, so that nothing cached of an earlier one is used. */
+  readonly revision: number
+  readonly withheld: readonly (readonly [tool: string, why: string])[]
+}
 
 export type Member<S> = { name: string; keyHash: string; spec: S; createdAt: number }
 /** `webhookSecrets`: when the secrets of its webhook were made, the newest first. */
@@ -40,6 +49,7 @@ export type Directory = {
   publishers: ListedKeys[]
   /** Issuers whose tokens authenticate agents. */
   issuers: HeldIssuer[]
+  upstreams: ListedUpstream[]
 }
 
 /** The methods of a tenant's object that every request calls. It answers them from memory. */

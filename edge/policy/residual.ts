@@ -214,6 +214,7 @@ function isIn(named: unknown, value: unknown, is: Traits): boolean | undefined {
   if (entity === undefined) return undefined
   if (varOf(named) === 'resource' && entity.type === 'ToolGroup') return is.groups.includes(String(entity.id))
   if (varOf(named) === 'action' && entity.type === 'Action' && entity.id === 'tool.execute') return true
+  if (entity.type === 'Upstream') return undefined // the tool may belong to an upstream
   if (entity.type === 'Skill' || (entity.type === 'Action' && entity.id === 'skill.execute')) return undefined // the tool may belong to a skill
   if (varOf(named) === 'principal' && entity.type === 'Group')
     return is.agent?.groups.includes(String(entity.id))

@@ -8,11 +8,11 @@ import type { RunRow } from '../call/run.ts'
 import { Alarm } from '../platform/alarm.ts'
 import { GroupCommit } from '../platform/group-commit.ts'
 import { Waiters } from '../platform/waiters.ts'
+import { EdgeCalls } from './edge-calls.ts'
 import type { FileStore } from './file-store.ts'
 import { FileUploads } from './file-uploads.ts'
 import { needsWorker, Outbox } from './outbox.ts'
 import { OutputSubscribers } from './output-subscribers.ts'
-import { SkillCalls } from './skill-calls.ts'
 import { RunStore } from './store.ts'
 import { type CallChange, type Doorbell, type FollowUp, RunTransaction } from './transaction.ts'
 import { UsageLedger } from './usage-ledger.ts'
@@ -68,7 +68,7 @@ export class RunContext {
   readonly #store: RunStore
   readonly #commits: GroupCommit
   readonly #alarm: Alarm
-  readonly #skills = new SkillCalls()
+  readonly #edgeCalls = new EdgeCalls()
   #row: RunRow | undefined
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -130,7 +130,7 @@ export class RunContext {
     this.usage.count(record)
     if (due !== null) this.arm(due)
     if (effects.includes('ring')) this.#ring({ record })
-    if (event.kind === 'cancel') this.#skills.stop(proposal.n)
+    if (event.kind === 'cancel') this.#edgeCalls.stop(proposal.n)
     if (before?.state === 'granted' && status.state !== 'granted' && needsWorker(proposal))
       this.outbox.leave(this, proposal)
     if (mirror || hasEnded(status)) this.outbox.deliverSoon(this, mirror)
@@ -149,7 +149,7 @@ export class RunContext {
   #ring({ record: { proposal, status }, worker }: Doorbell): void {
     if (status.state !== 'granted') return
     if (needsWorker(proposal)) this.outbox.ring(this, proposal, status.until, worker)
-    else this.waitUntil(this.#skills.start(this, proposal.n))
+    else this.waitUntil(this.#edgeCalls.start(this, proposal.n))
   }
 
   /** Wakes the object at `due` or earlier. */

@@ -6,6 +6,7 @@
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
 import { type Failure, failure } from '../../shared/failures.ts'
 import { callId, splitId } from '../../shared/ids.ts'
+import { isEdgePlan } from '../../shared/plan/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import type { Env } from '../bindings.ts'
 import { channelObject, logObject, poolObject, tenantObject } from '../bindings.ts'
@@ -29,14 +30,16 @@ const UNCOUNTED = failure(
   'the call could not be counted towards the quota of the tenant; propose it again',
 )
 
-export const needsWorker = ({ plan }: Pick<Proposal, 'plan'>): boolean => plan !== null && plan.tier !== 'A'
+export const needsWorker = ({ plan }: Pick<Proposal, 'plan'>): boolean => plan !== null && !isEdgePlan(plan)
 
 export const queueIsFull = (proposal: Proposal): Failure =>
   failure(
     'queue_full',
     needsWorker(proposal)
       ? 'this pool’s queue is full: too many calls wait for its workers'
-      : 'too many calls of skills wait for their turn',
+      : proposal.plan?.tier === 'M'
+        ? 'too many calls of upstreams are under way'
+        : 'too many calls of skills wait for their turn',
   )
 
 /** Room for one more call: in the pool's queue, and in the tenant's quota for today. */

@@ -3,29 +3,22 @@
 // for a worker, so nothing runs without a grant or twice (L1, L2). If this object dies in between,
 // nobody knows how the call ended, and the call ends when its lease expires.
 
-import { canonical, digestOf, sha256 } from '../../shared/bytes/json.ts'
+import { canonical, sha256 } from '../../shared/bytes/json.ts'
 import { seal } from '../../shared/evidence/dsse.ts'
 import type { Grant, Statement } from '../../shared/evidence/statement.ts'
-import {
-  EDGE_EXECUTOR,
-  endingOf,
-  ISOLATE,
-  STATEMENT_TYPE,
-  statementOf,
-} from '../../shared/evidence/statement.ts'
+import { ISOLATE, STATEMENT_TYPE } from '../../shared/evidence/statement.ts'
 import { failure } from '../../shared/failures.ts'
 import { attestationId } from '../../shared/ids.ts'
-import { LIMITS, MAX_SKILL_LIMITS } from '../../shared/limits.ts'
-import type { Connection, Outcome, Plan, SkillPlan, StreamSummary } from '../../shared/plan/plan.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Connection, Outcome, SkillPlan, StreamSummary } from '../../shared/plan/plan.ts'
 import type { Result } from '../../shared/result.ts'
 import { err } from '../../shared/result.ts'
 import type { Env } from '../bindings.ts'
 import { channelObject, identityOf, outboundNetwork, skillObject } from '../bindings.ts'
 import type { CallRecord } from '../call/lifecycle.ts'
-import type { RunRow } from '../call/run.ts'
+import { executedAtEdge } from '../call/settlement.ts'
 import { directoryOf } from '../directory/directory.ts'
 import { KnownValues } from '../secrets/known-values.ts'
-import type { SlotCaller } from '../skills/execution/concurrency-slots.ts'
 import type { CpuTurn } from '../skills/execution/cpu-turns.ts'
 import { SkillHost } from '../skills/execution/host.ts'
 import type { HostServices } from '../skills/execution/host-storage.ts'
@@ -36,56 +29,17 @@ import {
   executeCall,
   skillDisabled,
 } from '../skills/execution/run-call.ts'
-import { skillSlots, skillTurns } from '../skills/execution/scheduler.ts'
+import { skillTurns } from '../skills/execution/scheduler.ts'
 import { claimForSkill, type SkillClaim } from './commands/claim.ts'
 import { attest, heldBy } from './commands/settle.ts'
 import type { RunContext } from './context.ts'
 
 type Execution = ExecutionResult & { readonly connections: readonly Connection[] }
 
-/** The longest time that a call holds its slot, from claim to settlement. */
-const SLOT_MS = MAX_SKILL_LIMITS.timeout_ms + LIMITS.settle_grace_ms
-
 const NO_CALL = failure('stale_fence', 'no such call')
 
-/** Whether one more call with this plan may wait for a slot. */
-export const hasRoomForSkill = (row: RunRow, plan: Plan | null): boolean =>
-  plan?.tier !== 'A' || !skillSlots.isFull(slotOwnerOf(row, plan))
-
-/** The levels among which slots are shared fairly. */
-const slotOwnerOf = (
-  { record: { tenant, agent } }: RunRow,
-  { executor: { skill } }: SkillPlan,
-): SlotCaller => [tenant, `agent ${agent}`, skill]
-
-export class SkillCalls {
-  readonly #running = new Map<number, AbortController>()
-
-  /** Ends a claimed call that runs or waits for its turn. */
-  stop(n: number): void {
-    this.#running.get(n)?.abort()
-  }
-
-  /**
-   * Claims, executes and settles a granted call, never twice at a time. The alarm starts a call
-   * again that found no room to wait or failed before its claim.
-   */
-  async start(run: RunContext, n: number): Promise<void> {
-    const plan = run.store.call(n)?.proposal.plan
-    if (run.row === undefined || this.#running.has(n) || plan?.tier !== 'A') return
-    const stopping = new AbortController()
-    this.#running.set(n, stopping)
-    try {
-      await skillSlots.takeUnlessFull(slotOwnerOf(run.row, plan), SLOT_MS, () =>
-        carryOut(run, n, stopping.signal),
-      )
-    } finally {
-      this.#running.delete(n)
-    }
-  }
-}
-
-async function carryOut(run: RunContext, n: number, signal: AbortSignal): Promise<void> {
+/** Claims, executes and settles a granted call. `signal` cancels it. */
+export async function carryOutSkillCall(run: RunContext, n: number, signal: AbortSignal): Promise<void> {
   const claimed = await claimForSkill(run, n)
   if (!claimed.ok) return
   const claim = claimed.value
@@ -182,35 +136,24 @@ function settle(run: RunContext, claim: SkillClaim, execution: Execution): Promi
 
 function describe(id: string, { grant, plan, skill }: SkillClaim, execution: Execution): Statement {
   const { outcome, stdout, stderr, used, connections } = execution
-  return statementOf({
-    attestation_id: id,
-    ...endingOf(outcome),
-    facts: grant.facts,
-    grant: {
-      sha256: digestOf(grant),
-      worker: EDGE_EXECUTOR,
-      fence: grant.fence,
-      deadline_ms: grant.deadline_ms,
+  return executedAtEdge(id, grant, {
+    outcome,
+    stdout: summaryOf(stdout),
+    stderr: summaryOf(stderr),
+    connections: [...connections],
+    executor: ISOLATE,
+    sandbox_enforcement: 'isolate',
+    profile_sha256: null,
+    argv_sha256: null,
+    limits: plan.limits,
+    skill: {
+      digest: skill.digest,
+      component_sha256: skill.component.sha256,
+      modules: skill.modules.map(({ name, sha256 }) => ({ name, sha256 })),
+      ...used,
     },
-    execution: {
-      outcome,
-      stdout: summaryOf(stdout),
-      stderr: summaryOf(stderr),
-      connections: [...connections],
-      executor: ISOLATE,
-      sandbox_enforcement: 'isolate',
-      profile_sha256: null,
-      argv_sha256: null,
-      limits: plan.limits,
-      skill: {
-        digest: skill.digest,
-        component_sha256: skill.component.sha256,
-        modules: skill.modules.map(({ name, sha256 }) => ({ name, sha256 })),
-        ...used,
-      },
-      started_at_ms: grant.issued_at_ms,
-      ended_at_ms: Date.now(),
-    },
+    started_at_ms: grant.issued_at_ms,
+    ended_at_ms: Date.now(),
   })
 }
 

@@ -1,6 +1,7 @@
 // Tables of a TenantObject. Rows are small; compound values are JSON documents.
 
 import { blob, index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+import type { Json } from '../../shared/bytes/json.ts'
 import type { Envelope } from '../../shared/evidence/dsse.ts'
 import type { Tier } from '../../shared/plan/plan.ts'
 import type { Approval, Standing } from '../../shared/wire/approvals.ts'
@@ -9,6 +10,7 @@ import type { AgentSpec, OperatorSpec } from '../../shared/wire/principals.ts'
 import type { Skill, SkillState } from '../../shared/wire/skills.ts'
 import type { Quota, TenantState } from '../../shared/wire/tenants.ts'
 import type { ToolSpec } from '../../shared/wire/tools.ts'
+import type { UpstreamSpec, UpstreamToolTerms } from '../../shared/wire/upstreams.ts'
 
 /**
  * One row: the directory's version, which every change increments, the times of set-up, and the
@@ -330,3 +332,41 @@ export const deniedParts = sqliteTable('denied_parts', {
   by: text().notNull(),
   at: integer().notNull(),
 })
+
+/** Remote MCP servers. `revision` increases with each change of its address or authentication. */
+export const upstreams = sqliteTable('upstreams', {
+  name: text().primaryKey(),
+  spec: text({ mode: 'json' }).$type<UpstreamSpec>().notNull(),
+  revision: integer().notNull(),
+  by: text().notNull(),
+  at: integer().notNull(),
+  lookedAt: integer('looked_at'),
+  era: text().$type<'modern' | 'legacy'>(),
+  /** Why the last look failed. */
+  fault: text(),
+  /** Listed tools that can have no name here. */
+  refused: text({ mode: 'json' }).$type<{ tool: string; why: string }[]>().notNull(),
+})
+
+/**
+ * Tools of upstreams: the definition that an operator accepted, and the one that the server showed
+ * last. `quarantined`: it has shown another one since, whatever it shows now.
+ */
+export const upstreamTools = sqliteTable(
+  'upstream_tools',
+  {
+    name: text().primaryKey(),
+    upstream: text().notNull(),
+    upstreamName: text('upstream_name').notNull(),
+    pinned: text({ mode: 'json' }).$type<Record<string, Json>>(),
+    pinnedDigest: text('pinned_digest'),
+    seen: text({ mode: 'json' }).$type<Record<string, Json>>(),
+    seenDigest: text('seen_digest'),
+    quarantined: integer({ mode: 'boolean' }).notNull(),
+    faults: text({ mode: 'json' }).$type<string[]>().notNull(),
+    terms: text({ mode: 'json' }).$type<UpstreamToolTerms>(),
+    acceptedBy: text('accepted_by'),
+    acceptedAt: integer('accepted_at'),
+  },
+  (table) => [index('upstream_tools_upstream').on(table.upstream)],
+)

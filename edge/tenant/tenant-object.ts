@@ -45,6 +45,8 @@ import { StandingIndex } from './standing-index-store.ts'
 import { agents, meta, operators } from './tables.ts'
 import { TenancyStore } from './tenancy-store.ts'
 import { ToolStore } from './tool-store.ts'
+import { UpstreamRegistry } from './upstream-registry.ts'
+import { UpstreamStore } from './upstream-store.ts'
 import { WorkerStore } from './worker-store.ts'
 
 type CheckedVersion = PolicyVersion & { warnings: FieldError[] }
@@ -66,6 +68,11 @@ export class TenantObject extends DurableObject<Env> {
     tenant: this.#tenant,
     alarm: this.#alarm,
   })
+  readonly #upstreams = new UpstreamRegistry(
+    new UpstreamStore(this.#db, (write) => this.#change(write), this.#tools),
+    this.env,
+    this.#tenant,
+  )
   readonly #standing = new StandingIndex(this.#db)
   readonly #workers = new WorkerStore(this.#db, (write) => this.#change(write))
   readonly #console = new ConsoleSessions(this.#db)
@@ -146,6 +153,7 @@ export class TenantObject extends DurableObject<Env> {
       skills: this.#skills.enabled(),
       publishers: this.#skills.listed(),
       issuers: this.#issuers.held(),
+      upstreams: this.#upstreams.listed(),
     }
   }
 
@@ -301,6 +309,13 @@ export class TenantObject extends DurableObject<Env> {
   override async alarm(): Promise<void> {
     this.#alarm.rang()
     await this.#skills.sendToLog()
+  }
+
+  // ── Upstreams ──
+
+  /** The RPC target for upstreams. */
+  get upstreams(): UpstreamRegistry {
+    return this.#upstreams
   }
 
   // ── Secrets ──

@@ -50,7 +50,7 @@ export class ToolStore {
     if (!room.ok) return room
     const owner = ownerOf(active)
     if (owner !== undefined)
-      return err(failure('conflict', `\`${name}\` belongs to the skill \`${owner}\`; choose another name`))
+      return err(failure('conflict', `\`${name}\` belongs to ${inWords(owner)}; choose another name`))
     const fits = this.#fits(name, { name, ...spec })
     return fits.ok ? ok(this.#change(() => this.#write(name, spec, by))) : fits
   }
@@ -60,9 +60,7 @@ export class ToolStore {
     if (active === undefined) return err(failure('not_found', `no tool \`${name}\``))
     const owner = ownerOf(active)
     if (owner !== undefined)
-      return err(
-        failure('conflict', `\`${name}\` belongs to the skill \`${owner}\`; disable the skill instead`),
-      )
+      return err(failure('conflict', `\`${name}\` belongs to ${inWords(owner)}; ${TO_WITHDRAW[owner.kind]}`))
     const fits = this.#fits(name, null)
     if (!fits.ok) return fits
     this.#change(() => this.#remove(name))
@@ -76,26 +74,60 @@ export class ToolStore {
     )
     const taken = [...wanted.keys()].find((name) => {
       const active = this.#active(name)
-      return active !== undefined && ownerOf(active) !== manifest.id
+      return active !== undefined && !isOwnedBy(active, 'skill', manifest.id)
     })
     if (taken !== undefined)
       return err(failure('skill_conflict', `the tool \`${taken}\` exists and does not belong to this skill`))
     const present = this.active()
-    const had = present.filter((tool) => ownerOf(tool) === manifest.id)
+    const had = present.filter((tool) => isOwnedBy(tool, 'skill', manifest.id))
     const room = this.#room(wanted.size - had.length)
     if (!room.ok) return room
-    const gone = had.filter(({ name }) => !wanted.has(name))
-    for (const [name, spec] of wanted) {
+    const gone = had.map(({ name }) => name).filter((name) => !wanted.has(name))
+    return this.#replace(wanted, gone, present, by, alsoWrite)
+  }
+
+  /**
+   * Puts and removes tools of an upstream, together with the writes of `alsoWrite`, or nothing. A tool
+   * of somebody else with one of the names refuses all (U04).
+   */
+  changeUpstream(
+    upstream: string,
+    { put, remove }: { put: ReadonlyMap<string, ToolSpec>; remove: readonly string[] },
+    by: string,
+    alsoWrite: () => void,
+  ): Result<true> {
+    const present = this.active()
+    const had = present.filter((tool) => isOwnedBy(tool, 'upstream', upstream)).map(({ name }) => name)
+    const taken = present.find(({ name }) => put.has(name) && !had.includes(name))
+    if (taken !== undefined)
+      return err(
+        failure('conflict', `there is a tool \`${taken.name}\` that does not belong to this upstream`),
+      )
+    const gone = remove.filter((name) => had.includes(name))
+    const room = this.#room([...put.keys()].filter((name) => !had.includes(name)).length)
+    if (!room.ok) return room
+    return this.#replace(put, gone, present, by, alsoWrite)
+  }
+
+  /** All of it, or nothing if a policy that applies needs one of the tools as it is. */
+  #replace(
+    put: ReadonlyMap<string, ToolSpec>,
+    gone: readonly string[],
+    present: readonly Tool[],
+    by: string,
+    alsoWrite: () => void,
+  ): Result<true> {
+    for (const [name, spec] of put) {
       const fits = this.#fits(name, { name, ...spec }, present)
       if (!fits.ok) return fits
     }
-    for (const { name } of gone) {
+    for (const name of gone) {
       const fits = this.#fits(name, null, present)
       if (!fits.ok) return fits
     }
     this.#change(() => {
-      for (const { name } of gone) this.#remove(name)
-      for (const [name, spec] of wanted)
+      for (const name of gone) this.#remove(name)
+      for (const [name, spec] of put)
         if (this.#active(name)?.digest !== digestOf({ name, spec })) this.#write(name, spec, by)
       alsoWrite()
     })
@@ -150,7 +182,22 @@ export class ToolStore {
   }
 }
 
-const ownerOf = (tool: Tool | undefined): string | undefined =>
-  tool?.executor.kind === 'skill' ? tool.executor.skill : undefined
+/** The skill or upstream that brings a tool and removes it again; undefined for a tool that an operator has put. */
+type Owner = { readonly kind: 'skill' | 'upstream'; readonly name: string }
+
+function ownerOf(tool: Tool | undefined): Owner | undefined {
+  if (tool?.executor.kind === 'skill') return { kind: 'skill', name: tool.executor.skill }
+  return tool?.executor.kind === 'upstream' ? { kind: 'upstream', name: tool.executor.upstream } : undefined
+}
+
+const isOwnedBy = (tool: Tool, kind: Owner['kind'], name: string): boolean => {
+  const owner = ownerOf(tool)
+  return owner?.kind === kind && owner.name === name
+}
+const inWords = ({ kind, name }: Owner): string => `the ${kind} \`${name}\``
+const TO_WITHDRAW: Readonly<Record<Owner['kind'], string>> = {
+  skill: 'disable the skill instead',
+  upstream: 'withdraw it with `countersign upstreams withdraw`',
+}
 
 const toolOf = ({ name, version, digest, spec }: Row): Tool => ({ ...spec, name, version, digest })

@@ -11,7 +11,8 @@ const SENSITIVE: ReadonlySet<Capability> = new Set([
   'filesystem_write',
 ])
 
-type Contract = Pick<ToolSpec, 'capabilities' | 'secrets' | 'egress' | 'sensitive'>
+type Contract = Pick<ToolSpec, 'capabilities' | 'secrets' | 'egress' | 'sensitive'> &
+  Partial<Pick<ToolSpec, 'executor'>>
 
 /**
  * Secrets imply `secrets_read`, hosts imply `network`. The open network of tier B is not a
@@ -29,5 +30,11 @@ export function capabilitiesOf({ capabilities, secrets = [], egress }: Contract)
 export const actionGroups = ({ executor }: Partial<Pick<ToolSpec, 'executor'>>): string[] =>
   executor?.kind === 'skill' ? ['tool.execute', 'skill.execute'] : ['tool.execute']
 
+/**
+ * Every tool of an upstream reaches the network, so for those the operator who accepted the tool
+ * decides alone; without their word it is sensitive.
+ */
 export const isSensitive = (contract: Contract): boolean =>
-  contract.sensitive === true || capabilitiesOf(contract).some((capability) => SENSITIVE.has(capability))
+  contract.executor?.kind === 'upstream'
+    ? contract.sensitive !== false
+    : contract.sensitive === true || capabilitiesOf(contract).some((capability) => SENSITIVE.has(capability))

@@ -4,11 +4,21 @@
 import { failure } from '../../shared/failures.ts'
 import { DEFAULT_LIMITS, DEFAULT_SKILL_LIMITS, LIMITS } from '../../shared/limits.ts'
 import type { InputFile } from '../../shared/plan/call-files.ts'
-import type { Budget, EgressMode, Limits, Plan, SkillExecutor, Tier } from '../../shared/plan/plan.ts'
+import type {
+  Budget,
+  Credential,
+  EgressMode,
+  Limits,
+  Plan,
+  SkillExecutor,
+  Tier,
+  UpstreamExecutor,
+} from '../../shared/plan/plan.ts'
 import { HostPattern, secretsOf } from '../../shared/plan/plan.ts'
 import { cwdFault } from '../../shared/plan/working-directory.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
+import { DEFAULT_UPSTREAM_LIMITS } from '../../shared/upstream-limits.ts'
 import type { ProcessToolSpec, RegisteredToolSpec, ToolSpec } from '../../shared/wire/tools.ts'
 import { SHARED_SECRET } from '../call/shared-folder.ts'
 import { outputSchemaOf } from './mcp-result.ts'
@@ -31,6 +41,7 @@ export function plansFor(
   if (executor.kind === 'skill') return ok([skillPlan(tool, executor, budget)])
   if (files.length > 0 && tool.input_files !== true)
     return err(failure('invalid_arguments', 'this tool accepts no input files'))
+  if (executor.kind === 'upstream') return ok([upstreamPlan(tool, executor, budget)])
   const argv = fill(executor.argv, args)
   if (!argv.ok) return argv
   const [program = ''] = argv.value
@@ -111,6 +122,48 @@ function skillPlan(
       ...(egress.hosts.length === 0 ? {} : { net_bytes, net_connections }),
     },
   }
+}
+
+/** The plan of an upstream's tool comes from what an operator accepted; the agent chooses nothing. */
+function upstreamPlan({ limits, output_schema }: ToolSpec, executor: UpstreamExecutor, budget: Budget): Plan {
+  const { timeout_ms, output_bytes } = { ...DEFAULT_UPSTREAM_LIMITS, ...defined(limits) }
+  const { net_bytes = DEFAULT_UPSTREAM_LIMITS.net_bytes } = limits
+  const credentials = upstreamCredentials(executor)
+  return {
+    tier: 'M',
+    executor: { ...executor, ...(output_schema === undefined ? {} : { output: output_schema }) },
+    egress: { mode: 'strict', hosts: upstreamHosts(executor) },
+    secrets: [],
+    ...(credentials.length === 0 ? {} : { credentials }),
+    limits: {
+      timeout_ms: Math.min(timeout_ms, budget.execution_timeout_ms),
+      output_bytes,
+      net_bytes,
+      net_connections: DEFAULT_UPSTREAM_LIMITS.net_connections,
+    },
+  }
+}
+
+type UpstreamAddress = Pick<UpstreamExecutor, 'url' | 'auth'>
+
+/** The hosts that a call of an upstream reaches: the server, and the endpoint of its tokens. */
+export const upstreamHosts = ({ url, auth }: UpstreamAddress): string[] => [
+  ...new Set([url, ...(auth?.kind === 'client_credentials' ? [auth.token_url] : [])].map(hostPortOf)),
+]
+
+/** The secret with which the edge authenticates, and the host that receives it. */
+export function upstreamCredentials({ url, auth }: UpstreamAddress): Credential[] {
+  if (auth === undefined) return []
+  const { secret } = auth
+  return auth.kind === 'client_credentials'
+    ? [{ secret, host: hostPortOf(auth.token_url), header: 'authorization' }]
+    : [{ secret, host: hostPortOf(url), header: auth.header, ...(auth.format && { format: auth.format }) }]
+}
+
+/** `host:port` of an address that was checked when it was stored. */
+export function hostPortOf(address: string): string {
+  const { hostname, port, protocol } = new URL(address)
+  return `${hostname.replace(/\.$/, '')}:${port !== '' ? port : protocol === 'https:' ? '443' : '80'}`
 }
 
 /**

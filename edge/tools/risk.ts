@@ -44,6 +44,8 @@ function groundOf(tool: Tool, plan: Plan | null, risk: Risk): string {
   if (risk === 'critical') return 'it reads secrets'
   if (plan?.tier === 'B') return 'it runs on the worker’s host without a sandbox (tier B)'
   if (risk === 'high') return capabilities.includes('process_exec') ? 'it runs programs' : 'it writes files'
+  if (tool.executor.kind === 'upstream' && risk === 'medium')
+    return 'a server outside of Countersign executes it'
   if (risk === 'low') return 'its contract lets it neither change nor send anything'
   if (capabilities.includes('process_exec') || capabilities.includes('filesystem_write'))
     return 'the tool could change things, but this call only reads'

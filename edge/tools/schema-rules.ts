@@ -37,7 +37,14 @@ const TYPES: ReadonlySet<unknown> = new Set([
   'string',
 ])
 /** Formats whose checks are linear in the library we use. */
-const FORMATS: ReadonlySet<unknown> = new Set(['date', 'time', 'date-time', 'uuid', 'ipv4', 'duration'])
+export const FORMATS: ReadonlySet<unknown> = new Set([
+  'date',
+  'time',
+  'date-time',
+  'uuid',
+  'ipv4',
+  'duration',
+])
 const LOCAL_REF = /^#\/\$defs\/([A-Za-z0-9_.-]{1,64})$/
 
 const one: Rule = { takes: 'a schema', fits: isSchema, holds: 'one' }

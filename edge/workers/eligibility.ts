@@ -4,7 +4,7 @@
 
 import { NO_RESOURCES, unmetNeeds, type WorkerResources } from '../../shared/evidence/worker-proof.ts'
 import { LIMITS } from '../../shared/limits.ts'
-import type { Plan, Tier } from '../../shared/plan/plan.ts'
+import { isEdgePlan, type Plan, type Tier } from '../../shared/plan/plan.ts'
 
 /** The content of a worker's last proof; `at`: when the edge received it. */
 export type ReceivedProof = { readonly means: WorkerResources; readonly at: number }
@@ -20,7 +20,7 @@ export function currentResources({ tiers, proven }: Enrolled, now: number): Work
 
 /** The reason why no worker of the pool could claim such a call; undefined if one could have. */
 export function whyUnclaimable(plan: Plan, pool: readonly Enrolled[], now: number): string | undefined {
-  if (plan.tier === 'A') return 'the edge could not start it'
+  if (isEdgePlan(plan)) return 'the edge could not start it'
   const lacks = pool.map((worker) => unmetNeeds(plan, currentResources(worker, now)))
   const [least] = lacks.toSorted((a, b) => a.length - b.length)
   if (least === undefined) return 'no worker is enrolled in its pool'

@@ -92,6 +92,16 @@ export const CATALOGUE: Readonly<Record<string, Readonly<Record<string, string>>
     W14: 'The bytes of a skill change after publication.',
     W15: 'The archive of a skill is hostile.',
   },
+  Upstreams: {
+    U01: 'An MCP server changes the definition of a tool after an operator has accepted it.',
+    U02: 'An MCP server adds a tool, or shows another definition than the one that is being accepted.',
+    U03: 'An MCP server describes its tool as harmless so that no approval is asked for.',
+    U04: 'An MCP server names a tool like another one, here or at another server.',
+    U05: 'An MCP server, or its address, leads the edge to another host or into a private network.',
+    U06: 'A credential of an agent, or one for another host, reaches an MCP server, or its answer shows one.',
+    U07: 'A call is sent to an MCP server twice because its first answer is missing, late or unusable.',
+    U08: 'An MCP server asks for sampling, for input or for files during a call.',
+  },
   Input: {
     G01: 'A request uses `__proto__` or a similar key.',
     G02: 'A request is nested deeply.',

@@ -10,11 +10,11 @@ import { Envelope, payloadBytes, signedByExactly } from './dsse.ts'
 import { PublicKey } from './ed25519.ts'
 import type { DigestInput, Facts } from './statement.ts'
 import {
+  BY_EDGE,
   callDigest,
   EDGE_EXECUTOR,
   GRANT_TYPE,
   Grant,
-  ISOLATE,
   STATEMENT_TYPE,
   Statement,
   ToolRef,
@@ -115,9 +115,8 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
   )
     return { ok: false, checks }
   const required = new Map([[edge, edgeKey]])
-  const executed = execution.executor !== EDGE_EXECUTOR
-  const isolated = execution.executor === ISOLATE
-  if (executed && !isolated) {
+  const byWorker = !BY_EDGE.includes(execution.executor)
+  if (byWorker) {
     if (
       !holds(
         'the worker that the grant names has a key in the key file',
@@ -129,8 +128,7 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
       return { ok: false, checks }
     required.set(workerKey.kid, workerKey.x)
   }
-  const signers =
-    executed && !isolated ? 'exactly the worker and the edge signed it' : 'exactly the edge signed it'
+  const signers = byWorker ? 'exactly the worker and the edge signed it' : 'exactly the edge signed it'
   if (
     !holds(
       signers,
@@ -169,7 +167,7 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
   holds('an approval exists where policy asks for one', approved, at('approval'))
   holds(
     'nothing ran without a grant',
-    !executed || (grant !== null && facts.decision.effect !== 'deny'),
+    execution.executor === EDGE_EXECUTOR || (grant !== null && facts.decision.effect !== 'deny'),
     '/predicate/grant',
   )
   if (grant === null) holds('no grant is included where none was issued', bundle.grant === null)

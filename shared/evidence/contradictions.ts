@@ -11,9 +11,17 @@ import { approvalId, attestationId, splitId } from '../ids.ts'
 import { DEFAULT_LIMITS, LIMITS } from '../limits.ts'
 import { type Destination, isListed } from '../plan/egress-hosts.ts'
 import type { Connection, Outcome, Plan, StreamSummary } from '../plan/plan.ts'
-import { MAX_LISTED_CONNECTIONS } from '../plan/plan.ts'
+import { isEdgePlan, MAX_LISTED_CONNECTIONS } from '../plan/plan.ts'
 import type { CallState, Execution, Grant, Predicate, Statement } from './statement.ts'
-import { EDGE_EXECUTOR, endingOf, executionDigest, ISOLATE, SANDBOXES, UNSTARTED } from './statement.ts'
+import {
+  EDGE_EXECUTOR,
+  endingOf,
+  executionDigest,
+  ISOLATE,
+  SANDBOXES,
+  UNSTARTED,
+  UPSTREAM_CLIENT,
+} from './statement.ts'
 
 /** The name of each check, as a list of checks shows it. */
 export const CHECK_NAMES = {
@@ -23,12 +31,13 @@ export const CHECK_NAMES = {
   grant: 'the grant is the edge’s, for this call and worker',
   ending: 'the ending fits the outcome',
   digest: 'the execution digest matches',
-  tier: 'it ran in the sandbox that the plan names, or at the edge if it is a skill',
+  tier: 'it ran where the plan says: in its sandbox, in an isolate of the edge, or at the upstream',
   started: 'profile, command line and output fit whether anything was started',
   counted: 'it had a cgroup if the plan requires one, and only if the worker had proven cgroups',
   limits: 'it ran within the plan’s limits',
   output: 'the output is described consistently, and kept if the plan says so',
   connections: 'connections were allowed only to the plan’s hosts',
+  exchange: 'the exchange with the upstream is that of the plan, and fits the outcome',
   times: 'it ran within the time of its grant',
 } as const
 export type CheckKey = keyof typeof CHECK_NAMES
@@ -52,9 +61,8 @@ function* compared(
   if (subject.digest.sha256 !== facts.digest) yield { at: '/subject/0/digest/sha256', what: 'subject' }
   for (const rule of Object.values(PREDICATE)) yield* below('/predicate', rule(predicate, { grant, plan }))
   const { executor, outcome, argv_sha256 } = execution
-  const who =
-    executor === EDGE_EXECUTOR || executor === ISOLATE || executor === UNSTARTED ? executor : 'sandbox'
-  const ran = who === ISOLATE || (who === 'sandbox' && argv_sha256 !== null && argv_sha256 !== NOTHING)
+  const who = WITHOUT_SANDBOX.find((name) => name === executor) ?? 'sandbox'
+  const ran = isAtEdge(who) || (who === 'sandbox' && argv_sha256 !== null && argv_sha256 !== NOTHING)
   const unended = outcome !== null && MAYBE_UNBEGUN.includes(outcome.kind)
   for (const rule of Object.values(EXECUTION))
     yield* below('/predicate/execution', rule(execution, { grant, plan, now_ms, who, ran, unended }))
@@ -65,6 +73,9 @@ function* below(path: string, found: Iterable<Contradiction>): Generator<Contrad
 }
 
 const NOTHING = sha256('')
+const WITHOUT_SANDBOX = [EDGE_EXECUTOR, ISOLATE, UPSTREAM_CLIENT, UNSTARTED] as const
+/** The edge executes calls of skills and of upstreams itself. */
+const isAtEdge = (who: Context['who']): boolean => who === ISOLATE || who === UPSTREAM_CLIENT
 /** Outcomes of which it is unknown whether anything was started. */
 const MAYBE_UNBEGUN: readonly string[] = ['refused', 'infra', 'cancelled'] satisfies Outcome['kind'][]
 /** States that a call reaches without an executor. */
@@ -83,6 +94,12 @@ const ENDS_OF_SKILLS: readonly string[] = [
   'fuel_exhausted',
   'capability_denied',
 ] satisfies Outcome['kind'][]
+const ENDS_OF_UPSTREAMS: readonly string[] = [
+  'returned',
+  'upstream_error',
+  'upstream_wants_input',
+  'no_answer',
+] satisfies Outcome['kind'][]
 const ENDS_OF_PROCESSES: readonly string[] = [
   'exit',
   'signal',
@@ -90,6 +107,14 @@ const ENDS_OF_PROCESSES: readonly string[] = [
   'cpu_cap',
   'workspace_cap',
 ] satisfies Outcome['kind'][]
+/** The endings that calls of a tier can have, beside those that every call can have. */
+const ENDS: Readonly<Record<Plan['tier'], readonly string[]>> = {
+  A: ENDS_OF_SKILLS,
+  B: ENDS_OF_PROCESSES,
+  C: ENDS_OF_PROCESSES,
+  M: ENDS_OF_UPSTREAMS,
+}
+const ENDS_OF_SOME: ReadonlySet<string> = new Set(Object.values(ENDS).flat())
 
 type Rules<T, Context, Fields extends keyof T = keyof T> = {
   readonly [Field in keyof Required<Pick<T, Fields>>]: (value: T, context: Context) => Iterable<Contradiction>
@@ -131,7 +156,8 @@ const PREDICATE: Rules<Predicate, Pick<Context, 'grant' | 'plan'>, Exclude<keyof
     if (named.worker !== grant.worker) yield { at: '/grant/worker', what: 'grant' }
     if (named.fence !== grant.fence) yield { at: '/grant/fence', what: 'grant' }
     if (named.deadline_ms !== grant.deadline_ms) yield { at: '/grant/deadline_ms', what: 'grant' }
-    if ((named.worker === EDGE_EXECUTOR) !== (plan?.tier === 'A')) yield { at: '/grant/worker', what: 'tier' }
+    if ((named.worker === EDGE_EXECUTOR) !== (plan !== null && isEdgePlan(plan)))
+      yield { at: '/grant/worker', what: 'tier' }
   },
   *execution_sha256({ execution_sha256, facts, execution }) {
     if (execution_sha256 !== executionDigest(facts.digest, execution))
@@ -156,7 +182,7 @@ type Context = {
   readonly grant: Grant | null
   readonly plan: Plan | null
   readonly now_ms: number | undefined
-  readonly who: typeof EDGE_EXECUTOR | typeof ISOLATE | typeof UNSTARTED | 'sandbox'
+  readonly who: (typeof WITHOUT_SANDBOX)[number] | 'sandbox'
   /** The statement says that something was started. */
   readonly ran: boolean
   /** The outcome leaves open whether anything was started. */
@@ -168,8 +194,8 @@ const EXECUTION: Rules<Execution, Context> = {
     const at = '/outcome'
     if ((outcome === null) !== (who === EDGE_EXECUTOR)) yield { at, what: 'ending' } // only an executor sees an outcome
     if (outcome === null) return
-    const others = plan?.tier === 'A' ? ENDS_OF_PROCESSES : ENDS_OF_SKILLS
-    if (others.includes(outcome.kind)) yield { at, what: 'tier' }
+    const own = ENDS[plan?.tier ?? 'C']
+    if (ENDS_OF_SOME.has(outcome.kind) && !own.includes(outcome.kind)) yield { at, what: 'tier' }
     if (outcome.kind === 'invalid_output' && plan?.executor.output === undefined) yield { at, what: 'output' }
     if (!ran && !unended) yield { at, what: 'started' }
   },
@@ -177,8 +203,7 @@ const EXECUTION: Rules<Execution, Context> = {
   stderr: ({ stderr, limits }, known) => streamed('/stderr', stderr, limits, known),
   *connections({ connections }, { plan, ran }) {
     const at = '/connections'
-    const proxied =
-      plan !== null && (plan.tier === 'A' || (plan.tier === 'C' && plan.egress.hosts.length > 0))
+    const proxied = plan !== null && (isEdgePlan(plan) || (plan.tier === 'C' && plan.egress.hosts.length > 0))
     if (connections.length > 0 && !(ran && proxied)) return yield { at, what: 'connections' }
     const most = plan?.limits.net_connections ?? (plan?.tier === 'A' ? 0 : DEFAULT_LIMITS.net_connections)
     const allowed = connections
@@ -188,20 +213,22 @@ const EXECUTION: Rules<Execution, Context> = {
     for (const [i, one] of connections.entries()) yield* below(`${at}/${i}`, connected(one, i, plan))
   },
   *executor({ executor }, { who, plan, unended }) {
-    const process = plan !== null && plan.tier !== 'A'
+    const process = plan !== null && !isEdgePlan(plan)
     const expected = {
       [EDGE_EXECUTOR]: true,
       [ISOLATE]: plan?.tier === 'A',
+      [UPSTREAM_CLIENT]: plan?.tier === 'M',
       [UNSTARTED]: process && unended,
       sandbox: process,
     }[who]
-    const named = who !== 'sandbox' || plan === null || plan.tier === 'A' || executor === SANDBOXES[plan.tier]
+    const named = who !== 'sandbox' || plan === null || isEdgePlan(plan) || executor === SANDBOXES[plan.tier]
     if (!expected || !named) yield { at: '/executor', what: 'tier' }
   },
   *sandbox_enforcement({ sandbox_enforcement }, { who, plan }) {
     const expected = {
       [EDGE_EXECUTOR]: 'policy',
       [ISOLATE]: 'isolate',
+      [UPSTREAM_CLIENT]: 'remote',
       [UNSTARTED]: 'none',
       sandbox: plan?.egress.mode,
     }[who]
@@ -211,7 +238,7 @@ const EXECUTION: Rules<Execution, Context> = {
     const at = '/cgroup'
     if (cgroup !== undefined && !(ran && who === 'sandbox')) yield { at, what: 'started' }
     if (cgroup === true && grant?.proven?.cgroups === false) yield { at, what: 'counted' }
-    if (ran && plan !== null && plan.tier !== 'A' && plan.cgroup === true && cgroup !== true)
+    if (ran && plan !== null && !isEdgePlan(plan) && plan.cgroup === true && cgroup !== true)
       yield { at, what: 'counted' }
   },
   *profile_sha256({ profile_sha256 }, { who, ran, grant }) {
@@ -225,14 +252,14 @@ const EXECUTION: Rules<Execution, Context> = {
   },
   *limits({ limits }, { who, plan, grant }) {
     const at = '/limits'
-    const started = who === 'sandbox' || who === ISOLATE
+    const started = who === 'sandbox' || isAtEdge(who)
     if ((limits !== undefined) !== started) return yield { at, what: 'started' }
     if (limits === undefined || plan === null) return
     const [stated, planned] = [new Map(Object.entries(limits)), Object.entries(plan.limits)]
     for (const [name, most] of planned) {
       const one = stated.get(name)
       if (most === undefined) continue
-      if (one === undefined || one > most || (who === ISOLATE && one !== most))
+      if (one === undefined || one > most || (isAtEdge(who) && one !== most))
         yield { at: `${at}/${name}`, what: 'limits' }
     }
     if (grant !== null && limits.timeout_ms > grant.deadline_ms - grant.issued_at_ms)
@@ -243,8 +270,27 @@ const EXECUTION: Rules<Execution, Context> = {
     if (skill !== undefined && plan?.tier === 'A' && skill.digest !== plan.executor.digest)
       yield { at: '/skill/digest', what: 'tier' }
   },
+  *upstream({ upstream, outcome }, { who, plan }) {
+    const at = '/upstream'
+    if ((upstream !== undefined) !== (who === UPSTREAM_CLIENT)) yield { at, what: 'exchange' }
+    if (upstream === undefined) return
+    if (plan?.tier === 'M') {
+      const { executor } = plan
+      if (upstream.name !== executor.upstream) yield { at: `${at}/name`, what: 'exchange' }
+      if (upstream.origin !== originOf(executor.url)) yield { at: `${at}/origin`, what: 'exchange' }
+      if (upstream.definition_sha256 !== executor.definition)
+        yield { at: `${at}/definition_sha256`, what: 'exchange' }
+    }
+    const { era, request_sha256: sent, response_sha256: answered } = upstream
+    const kind = outcome?.kind ?? ''
+    if ((sent === null) !== (era === null)) yield { at: `${at}/era`, what: 'exchange' }
+    if (sent === null && (answered !== null || !UNSENT.includes(kind)))
+      yield { at: `${at}/request_sha256`, what: 'exchange' }
+    if (answered === null ? ANSWERED.includes(kind) : kind === 'no_answer')
+      yield { at: `${at}/response_sha256`, what: 'exchange' }
+  },
   *files({ files }, { plan, ran }) {
-    if (files !== undefined && !(ran && plan !== null && plan.tier !== 'A' && plan.outputs === true))
+    if (files !== undefined && !(ran && plan !== null && !isEdgePlan(plan) && plan.outputs === true))
       yield { at: '/files', what: 'output' }
   },
   *started_at_ms({ started_at_ms, ended_at_ms }, { who, grant }) {
@@ -260,13 +306,16 @@ const EXECUTION: Rules<Execution, Context> = {
     if (grant === null) return
     // The edge uses its own clock for a call that it ends itself, which may be after the deadline.
     const latest =
-      who === EDGE_EXECUTOR || who === ISOLATE
-        ? Number.POSITIVE_INFINITY
-        : Math.min(grant.deadline_ms, now_ms)
+      who === EDGE_EXECUTOR || isAtEdge(who) ? Number.POSITIVE_INFINITY : Math.min(grant.deadline_ms, now_ms)
     const early = ended_at_ms < grant.issued_at_ms - LIMITS.clock_slack_ms
     if (early || ended_at_ms > latest + LIMITS.clock_slack_ms) yield { at: '/ended_at_ms', what: 'times' }
   },
 }
+
+/** Outcomes without a request to the upstream's tool, and outcomes that its answer decided. */
+const UNSENT: readonly string[] = ['refused', 'cancelled', 'infra'] satisfies Outcome['kind'][]
+const ANSWERED: readonly string[] = ['returned', 'invalid_output'] satisfies Outcome['kind'][]
+const originOf = (url: string): string => (URL.canParse(url) ? new URL(url).origin : '')
 
 /**
  * A sandbox states its digests; for a sandbox that was prepared but not started, they are the
@@ -285,7 +334,8 @@ function* streamed(
   if (summary === null) return
   const { bytes, kept, truncated } = summary
   if (bytes > 0 && !ran) yield { at, what: 'started' }
-  if (kept > bytes || (who === 'sandbox' && kept > (limits?.output_bytes ?? 0))) yield { at, what: 'output' }
+  const isCut = who === 'sandbox' || who === UPSTREAM_CLIENT
+  if (kept > bytes || (isCut && kept > (limits?.output_bytes ?? 0))) yield { at, what: 'output' }
   if (truncated !== kept < bytes) yield { at, what: 'output' }
   if ((bytes === 0) !== (summary.sha256 === NOTHING)) yield { at: `${at}/sha256`, what: 'output' }
 }

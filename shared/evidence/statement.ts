@@ -19,6 +19,7 @@ import {
   type Plan,
   SkillLimits,
   StreamSummary,
+  UpstreamLimits,
 } from '../plan/plan.ts'
 import type { Envelope, Signer } from './dsse.ts'
 import { seal } from './dsse.ts'
@@ -95,7 +96,7 @@ export const Facts = z.strictObject({
   digest: Sha256,
   args_sha256: Sha256,
   plan_sha256: Sha256.nullable(),
-  limits: z.union([Limits, SkillLimits]).nullable(),
+  limits: z.union([Limits, SkillLimits, UpstreamLimits]).nullable(),
   egress: z.strictObject({ mode: EgressMode, hosts: z.array(z.string().max(260)).max(64) }).nullable(),
   decision: z.strictObject({
     effect: Effect,
@@ -113,6 +114,10 @@ export type Facts = z.infer<typeof Facts>
 export const EDGE_EXECUTOR = 'edge'
 /** The executor of a skill: the edge. */
 export const ISOLATE = 'wasm_isolate'
+/** The executor of an upstream's tool: the edge's MCP client. */
+export const UPSTREAM_CLIENT = 'mcp_client'
+/** Executors whose statements the edge alone signs; no worker may name one. */
+export const BY_EDGE: readonly string[] = [EDGE_EXECUTOR, ISOLATE, UPSTREAM_CLIENT]
 /**
  * The executor that a worker names if it started no sandbox, and the names of its sandboxes by
  * tier.
@@ -155,6 +160,21 @@ const SkillUse = z.strictObject({
 })
 
 /**
+ * The exchange with an upstream. The digests cover the JSON-RPC messages of the call byte for byte,
+ * as sent and as received; null if there was none.
+ */
+export const UpstreamExchange = z.strictObject({
+  name: z.string().regex(PATTERNS.upstream),
+  origin: z.string().max(SIGNED_TEXT_CHARS.host),
+  /** The protocol in which it was called. Null if it was not called. */
+  era: z.enum(['modern', 'legacy']).nullable(),
+  definition_sha256: Sha256,
+  request_sha256: Sha256.nullable(),
+  response_sha256: Sha256.nullable(),
+})
+export type UpstreamExchange = z.infer<typeof UpstreamExchange>
+
+/**
  * An execution as its executor saw it. For an ending without execution (a denial, an expiry) the
  * edge is the executor.
  */
@@ -177,9 +197,11 @@ export const Execution = z.strictObject({
    * The effective limits: the minimum of plan, worker and the time left of the grant. Absent if
    * nothing was started.
    */
-  limits: z.union([Limits, SkillLimits]).optional(),
+  limits: z.union([Limits, SkillLimits, UpstreamLimits]).optional(),
   /** For a skill: which code ran, and what it used. */
   skill: SkillUse.optional(),
+  /** For a tool of an upstream: the exchange with its server. */
+  upstream: UpstreamExchange.optional(),
   /** The output files, if the plan keeps them. */
   files: OutputFiles.optional(),
   started_at_ms: Time.nullable(),
@@ -266,11 +288,11 @@ const NOT_STARTED: readonly number[] = [126, 127]
 const QUOTA_SIGNALS: readonly string[] = ['SIGXCPU', 'SIGXFSZ']
 
 /**
- * The state and error in which an outcome ends a call. Never `indeterminate`, which the edge sets
- * if no outcome was reported.
+ * The state and error in which an outcome ends a call. `indeterminate` only if an upstream did not
+ * answer; the edge also sets it if no outcome was reported.
  */
 export function endingOf(outcome: Outcome): {
-  state: 'succeeded' | 'failed' | 'timed_out' | 'cancelled'
+  state: 'succeeded' | 'failed' | 'timed_out' | 'cancelled' | 'indeterminate'
   error: Code | null
 } {
   switch (outcome.kind) {
@@ -301,7 +323,11 @@ export function endingOf(outcome: Outcome): {
     case 'skill_error':
     case 'capability_denied':
     case 'invalid_output':
+    case 'upstream_error':
+    case 'upstream_wants_input':
       return { state: 'failed', error: outcome.kind }
+    case 'no_answer':
+      return { state: 'indeterminate', error: 'no_answer' }
     case 'cancelled':
       return { state: 'cancelled', error: 'cancelled' }
     case 'refused':

@@ -5,6 +5,7 @@ import { z } from 'zod'
 import { SIGNED_TEXT_CHARS } from '../bytes/signable-text.ts'
 import { PATTERNS } from '../ids.ts'
 import { LIMITS, MAX_BUDGET, MAX_LIMITS, MAX_SKILL_LIMITS } from '../limits.ts'
+import { MAX_UPSTREAM_LIMITS } from '../upstream-limits.ts'
 import { InputFiles } from './call-files.ts'
 
 const bounded = (max: number) => z.int().min(1).max(max)
@@ -214,6 +215,60 @@ export const SkillExecutor = z.strictObject({
   channels: z.array(z.string().regex(PATTERNS.name)).max(16).optional(),
 })
 
+/** How the edge authenticates to an upstream. The secret is in the vault, for this upstream. */
+export const UpstreamAuth = z.discriminatedUnion('kind', [
+  z.strictObject({
+    kind: z.literal('header'),
+    secret: Credential.shape.secret,
+    header: Credential.shape.header,
+    format: Credential.shape.format,
+  }),
+  /** OAuth 2.1 client credentials; the secret authenticates the client at the token endpoint. */
+  z.strictObject({
+    kind: z.literal('client_credentials'),
+    secret: Credential.shape.secret,
+    client_id: z
+      .string()
+      .max(256)
+      .regex(/^[\x21-\x7e]+$/, 'must be printable ASCII without spaces'),
+    token_url: z.string().max(LIMITS.upstream_url_chars),
+    scope: z
+      .string()
+      .max(512)
+      .regex(/^[\x20-\x7e]+$/, 'must be printable ASCII')
+      .optional(),
+  }),
+])
+export type UpstreamAuth = z.infer<typeof UpstreamAuth>
+
+/** An argument that the upstream wants repeated in the header `Mcp-Param-{header}`. */
+const MirroredArgument = z.strictObject({
+  header: z.string().max(64),
+  path: z.array(z.string().max(128)).min(1).max(16),
+})
+
+/** A tool of a remote MCP server. `definition`: the digest of the definition that was accepted. */
+export const UpstreamExecutor = z.strictObject({
+  kind: z.literal('upstream'),
+  upstream: z.string().regex(PATTERNS.upstream),
+  url: z.string().max(LIMITS.upstream_url_chars),
+  /** The tool's name at the server. */
+  tool: z.string().min(1).max(LIMITS.upstream_tool_chars),
+  definition: z.string().regex(PATTERNS.sha256),
+  mirrored: z.array(MirroredArgument).max(32).optional(),
+  auth: UpstreamAuth.optional(),
+})
+export type UpstreamExecutor = z.infer<typeof UpstreamExecutor>
+
+/** The bounds of one call of an upstream: time, output that is kept, and its HTTP requests. */
+export const UpstreamLimits = z.strictObject({
+  timeout_ms: bounded(MAX_UPSTREAM_LIMITS.timeout_ms),
+  output_bytes: bounded(MAX_UPSTREAM_LIMITS.output_bytes),
+  net_bytes: bounded(MAX_UPSTREAM_LIMITS.net_bytes),
+  net_connections: bounded(MAX_UPSTREAM_LIMITS.net_connections),
+})
+export type UpstreamLimits = z.infer<typeof UpstreamLimits>
+
 /** A plan of tier A: an isolate at the edge with only the granted capabilities. */
 export const SkillPlan = z.strictObject({
   tier: z.literal('A'),
@@ -227,12 +282,28 @@ export const SkillPlan = z.strictObject({
 })
 export type SkillPlan = z.infer<typeof SkillPlan>
 
-export const Plan = z.discriminatedUnion('tier', [ProcessPlan, SkillPlan])
-export type Plan = ProcessPlan | SkillPlan
+/** A plan of tier M: the edge calls a tool of a remote MCP server, which nothing isolates. */
+export const UpstreamPlan = z.strictObject({
+  tier: z.literal('M'),
+  executor: UpstreamExecutor.extend({ output: z.record(z.string(), z.unknown()).optional() }),
+  egress: z.strictObject({ mode: z.literal('strict'), hosts: z.array(HostPattern).max(64) }),
+  /** Always empty: the server receives arguments and the credentials of its requests only. */
+  secrets: z.array(z.string().regex(PATTERNS.name)).max(0),
+  credentials: Credentials.optional(),
+  limits: UpstreamLimits,
+})
+export type UpstreamPlan = z.infer<typeof UpstreamPlan>
 
-/** The input files of a plan. A skill has none. */
+export const Plan = z.discriminatedUnion('tier', [ProcessPlan, SkillPlan, UpstreamPlan])
+export type Plan = ProcessPlan | SkillPlan | UpstreamPlan
+
+/** Whether the edge itself executes the plan, without a worker. */
+export const isEdgePlan = (plan: Plan): plan is SkillPlan | UpstreamPlan =>
+  plan.tier === 'A' || plan.tier === 'M'
+
+/** The input files of a plan. A call that the edge executes has none. */
 export const inputFilesOf = (plan: Plan | null | undefined): ProcessPlan['files'] =>
-  plan === null || plan === undefined || plan.tier === 'A' ? undefined : plan.files
+  plan === null || plan === undefined || isEdgePlan(plan) ? undefined : plan.files
 
 /** The part of a plan or tool that names secrets. */
 type SecretUse = {
@@ -256,6 +327,8 @@ const RefusalCode = z.enum([
   'workspace_lost',
   'quota_exceeded',
   'skill_disabled',
+  'tool_changed',
+  'upstream_unavailable',
 ])
 
 /** How an execution ended, as its executor saw it. */
@@ -287,6 +360,16 @@ export const Outcome = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('trap'), detail: z.string().max(SIGNED_TEXT_CHARS.detail) }),
   z.strictObject({ kind: z.literal('fuel_exhausted') }),
   z.strictObject({ kind: z.literal('capability_denied'), detail: z.string().max(SIGNED_TEXT_CHARS.detail) }),
+  /**
+   * Endings of an upstream's tool: it reported an error, or asked for something that we do not give.
+   */
+  z.strictObject({ kind: z.literal('upstream_error'), detail: z.string().max(SIGNED_TEXT_CHARS.detail) }),
+  z.strictObject({
+    kind: z.literal('upstream_wants_input'),
+    detail: z.string().max(SIGNED_TEXT_CHARS.detail),
+  }),
+  /** The request was sent to the upstream and no usable answer came: it may or may not have run. */
+  z.strictObject({ kind: z.literal('no_answer'), detail: z.string().max(SIGNED_TEXT_CHARS.detail) }),
   /**
    * The worker refused: the plan needs something that this host has not proven or no longer has, or
    * names a host that it may not reach.

@@ -18,6 +18,7 @@ import { SKILL_TRIALS } from './skill-trials.ts'
 import { SKILLS } from './skills.ts'
 import { STANDING } from './standing.ts'
 import { TENANTS } from './tenants.ts'
+import { UPSTREAM_ROUTES } from './upstreams.ts'
 import { WORKERS } from './workers.ts'
 
 export const ROUTES = {
@@ -37,6 +38,7 @@ export const ROUTES = {
   ...SKILLS,
   ...STANDING,
   ...TENANTS,
+  ...UPSTREAM_ROUTES,
   ...WORKERS,
   ...PUBLIC,
 }

@@ -69,7 +69,7 @@ export const Explanation = z.strictObject({
    */
   plans: z.array(
     z.strictObject({
-      tier: z.enum(['A', ...Tier.options]),
+      tier: z.enum(['A', ...Tier.options, 'M']),
       egress: EgressMode,
       policies: z.array(z.string()),
       asks: z.literal(true).optional(),
@@ -97,4 +97,5 @@ export const DecisionCode = z.enum([
   'secret_in_run_folder',
   'budget_spent',
   'policy_error',
+  'tool_changed',
 ])

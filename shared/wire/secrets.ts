@@ -2,17 +2,26 @@
 // hands it to the worker.
 
 import { z } from 'zod'
-import { Name, Time, ToolName } from '../fields.ts'
+import { Name, Time } from '../fields.ts'
+import { PATTERNS } from '../ids.ts'
 import { LIMITS } from '../limits.ts'
 import { HostPort } from '../plan/plan.ts'
 import { isDistinctive } from '../secrets/byte-search.ts'
+
+/** A tool, or an upstream as `upstream:NAME`: the edge authenticates to it with the secret. */
+const SecretUser = z
+  .string()
+  .regex(
+    new RegExp(`${PATTERNS.tool.source}|^upstream:${PATTERNS.upstream.source.slice(1)}`),
+    'must be the name of a tool, or `upstream:NAME`',
+  )
 
 /**
  * A tool's author could name any secret, so the operator who puts a secret lists the tools that may
  * use it.
  */
 const shared = {
-  tools: z.array(ToolName).min(1).max(LIMITS.secret_tools),
+  tools: z.array(SecretUser).min(1).max(LIMITS.secret_tools),
   /** If set, no tool receives the value: the proxy adds it to requests to these hosts only. */
   hosts: z.array(HostPort).min(1).max(LIMITS.secret_hosts).optional(),
 }

@@ -12,6 +12,7 @@ import {
   Limits,
   SkillExecutor,
   SkillLimits,
+  UpstreamExecutor,
   Workspace,
 } from '../plan/plan.ts'
 
@@ -95,11 +96,15 @@ export type RegisteredToolSpec = z.infer<typeof RegisteredToolSpec>
 export const runsProcess = (spec: RegisteredToolSpec): spec is ProcessToolSpec =>
   spec.executor.kind === 'process'
 
-/** Any tool: that of an operator, or one that an enabled skill declares in its manifest. */
+/**
+ * Any tool: that of an operator, one that an enabled skill declares in its manifest, or one of an
+ * upstream that an operator has accepted.
+ */
 export const ToolSpec = ProcessToolSpec.extend({
+  description: z.string().min(1).max(LIMITS.upstream_description_chars),
   /** The risk that the publisher declares. The tool's grants may raise it. */
   risk: Risk.optional(),
-  executor: z.discriminatedUnion('kind', [ProcessExecutor, SkillExecutor, NoExecutor]),
+  executor: z.discriminatedUnion('kind', [ProcessExecutor, SkillExecutor, UpstreamExecutor, NoExecutor]),
   limits: Limits.partial().extend({ fuel: SkillLimits.shape.fuel.optional() }),
 })
 export type ToolSpec = z.infer<typeof ToolSpec>

@@ -14,6 +14,7 @@ import { asWorker } from '../../infra/run-as-user.ts'
 import { sayOnStderr } from '../../infra/setup.ts'
 import { type Stack, startStack } from '../../infra/stack.ts'
 import { ROOT } from '../../infra/state.ts'
+import { isEdgePlan } from '../../shared/plan/plan.ts'
 import { bearer, client } from '../../shared/routes/client.ts'
 import { timeAnswers } from './answers.ts'
 import { timeApprovals } from './approvals.ts'
@@ -101,7 +102,8 @@ const node = (app: string, file: string): string[] =>
 
 async function bench(scale: Scale, stack: Stack): Promise<Results> {
   const subjects = await makeSubjects(stack.url, stack.operator)
-  const plan = subjects.example.plan?.tier === 'A' ? undefined : subjects.example.plan
+  const { plan: example } = subjects.example
+  const plan = example === undefined || isEdgePlan(example) ? undefined : example
   if (plan === undefined || subjects.example.state !== 'succeeded')
     throw new Error(`the first call did not succeed: ${JSON.stringify(subjects.example)}`)
   const user = userNamed(WORKER_USER) ?? { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }

@@ -242,7 +242,7 @@ export const AGREEMENT: readonly Held[] = [
         'The digest of the arguments in an attestation means nothing.',
       ],
       [
-        "!executed || (grant !== null && facts.decision.effect !== 'deny')",
+        "execution.executor === EDGE_EXECUTOR || (grant !== null && facts.decision.effect !== 'deny')",
         'true',
         'An execution that policy denied verifies.',
       ],

@@ -333,8 +333,8 @@ export const DECISIONS: readonly Held[] = [
       ],
       ["    program: executor.argv[0] ?? '',\n", '', 'A standing yes to one program covers every other.'],
       [
-        "plan.tier === 'A' || ((plan.files ?? []).length === 0 &&",
-        "plan.tier === 'A' || (",
+        'isEdgePlan(plan) || ((plan.files ?? []).length === 0 &&',
+        'isEdgePlan(plan) || (',
         'A standing yes covers a call whose files, perhaps the program, nobody has looked at.',
       ],
     ],

@@ -9,6 +9,7 @@ import { PEOPLE } from './people.ts'
 import { SANDBOX } from './sandbox.ts'
 import { SKILLS } from './skills.ts'
 import { TOKENS } from './tokens.ts'
+import { UPSTREAMS } from './upstreams.ts'
 import { WORKER } from './worker.ts'
 
 export const MUTANTS = mutantsOf([
@@ -21,4 +22,5 @@ export const MUTANTS = mutantsOf([
   ...SKILLS,
   ...CLIENTS,
   ...MCP,
+  ...UPSTREAMS,
 ])

@@ -33,6 +33,7 @@ export type Area =
   | 'skills'
   | 'tenants'
   | 'tokens'
+  | 'upstreams'
 
 /** `gains`: what an attacker would gain if the line were broken in this way. */
 export type Line = readonly [text: string, becomes: string, gains: string]

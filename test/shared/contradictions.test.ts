@@ -70,6 +70,14 @@ const SKILL = {
   memory_bytes: 1,
   host_calls: { a: 1 },
 }
+const UPSTREAM = {
+  name: 'docs',
+  origin: 'https://mcp.example.com',
+  era: 'modern',
+  definition_sha256: OTHER,
+  request_sha256: OTHER,
+  response_sha256: OTHER,
+}
 const LEFT = { files: [{ path: 'a', sha256: OTHER, bytes: 1 }], left: [{ path: 'b', why: 'name' }], more: 0 }
 const CONNECTION = `${EX}.connections.0`
 
@@ -139,6 +147,7 @@ const ALTERED: ReadonlyMap<string, Alteration> = new Map([
   set(`${EX}.profile_sha256`, OTHER),
   ...under(`${EX}.limits`).map((path) => set(path, moreThanDefault(path))),
   ...all(under(`${EX}.skill`), { to: { [`${EX}.skill`]: SKILL } }),
+  ...all(under(`${EX}.upstream`), { to: { [`${EX}.upstream`]: UPSTREAM }, at: `${EX}.upstream` }),
   ...all(under(`${EX}.files`), { to: { [`${EX}.files`]: LEFT } }),
   set(`${EX}.started_at_ms`, NOW + 21),
   set(`${EX}.ended_at_ms`, NOW + 3_600_000),

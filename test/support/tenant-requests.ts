@@ -69,6 +69,9 @@ export const BODIES: Partial<Record<RouteName, (ids: Ids, caller: string) => unk
   collectMessages: ({ approval }) => ({ done: [approval], failed: [] }),
   putPolicyShadow: ({ version }) => ({ version: Number(version) }),
   rehearsePolicyVersion: () => ({}),
+  putUpstream: () => ({ kind: 'http', url: 'https://mcp.example.com/mcp' }),
+  refreshUpstream: () => ({}),
+  acceptUpstreamTool: ({ sha256 }) => ({ definition: sha256 }),
   putSecret: ({ tool }) => ({ value: 'a value of the asker', tools: [tool] }),
   putIssuer: ({ agent, issuer }) => ({
     issuer: `https://${issuer}.example.com`,

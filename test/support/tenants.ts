@@ -38,6 +38,7 @@ export type Ids = {
   readonly channel: string
   readonly secret: string
   readonly issuer: string
+  readonly upstream: string
   readonly publisher: string
   readonly kid: string
   readonly worker: string
@@ -67,6 +68,7 @@ export function unknownIds(like: Ids): Ids {
     channel: name,
     secret: name,
     issuer: name,
+    upstream: `never-${ulid(Date.now()).slice(-12).toLowerCase()}`, // a shorter pattern
     publisher: name,
     kid: newSigner().kid,
     worker: newWorkerId(Date.now()),
@@ -88,7 +90,7 @@ export type Tenant = {
 
 /**
  * Creates a tenant with a finished call with a file, a pending approval with a link, a standing
- * answer, a skill, a channel, a secret and a second policy set.
+ * answer, a skill, a channel, a secret, an upstream and a second policy set.
  */
 export async function newFurnishedTenant(dev: DevInfo, name: string): Promise<Tenant> {
   const fixtures = await newTenant(dev, name)
@@ -139,6 +141,9 @@ export async function newFurnishedTenant(dev: DevInfo, name: string): Promise<Te
   unwrap(
     await root('putIssuer', { params: { name: issuer }, body: { issuer: `https://${name}.example`, rules } }),
   )
+  const upstream = `${name}-up`
+  const remote = { kind: 'http' as const, url: 'https://mcp.example.com/mcp' }
+  unwrap(await root('putUpstream', { params: { name: upstream }, body: remote }))
   const { policies } = unwrap(await root('readPolicies', {}))
   const { version } = unwrap(
     await root('putPolicies', { body: { policies: { ...policies, more: forbidNothing(name) }, note: name } }),
@@ -163,6 +168,7 @@ export async function newFurnishedTenant(dev: DevInfo, name: string): Promise<Te
       channel,
       secret,
       issuer,
+      upstream,
       publisher: publisher.name,
       kid: publisher.signer.kid,
       worker: peer.id,
@@ -193,6 +199,7 @@ const BY_FOLDER: Readonly<Record<string, keyof Ids>> = {
   channels: 'channel',
   secrets: 'secret',
   issuers: 'issuer',
+  upstreams: 'upstream',
   publishers: 'publisher',
 }
 

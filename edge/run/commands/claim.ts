@@ -1,5 +1,5 @@
-// Claims a granted call for its executor: a worker, or the edge itself for a call of a skill. Both
-// take the same steps: policy decides again, the edge signs a grant, and one event moves the call
+// Claims a granted call for its executor: a worker, or the edge itself for a call of a skill or of
+// an upstream. All take the same steps: policy decides again, the edge signs a grant, and one event moves the call
 // to `running`.
 
 import type { Envelope } from '../../../shared/evidence/dsse.ts'
@@ -12,7 +12,14 @@ import {
 } from '../../../shared/evidence/worker-proof.ts'
 import { failure } from '../../../shared/failures.ts'
 import { LIMITS } from '../../../shared/limits.ts'
-import { type Plan, type ProcessPlan, type SkillPlan, secretsOf } from '../../../shared/plan/plan.ts'
+import {
+  isEdgePlan,
+  type Plan,
+  type ProcessPlan,
+  type SkillPlan,
+  secretsOf,
+  type UpstreamPlan,
+} from '../../../shared/plan/plan.ts'
 import type { Result } from '../../../shared/result.ts'
 import { err, ok } from '../../../shared/result.ts'
 import type { Claim } from '../../../shared/wire/workers.ts'
@@ -25,6 +32,8 @@ import { holderOf, sharesFolder } from '../../call/shared-folder.ts'
 import { judgeAgain } from '../../decision/proposal.ts'
 import { directoryOf, type LoadedDirectory } from '../../directory/directory.ts'
 import type { EnabledSkill } from '../../directory/enabled-skill.ts'
+import type { KnownValues } from '../../secrets/known-values.ts'
+import { upstreamSecret } from '../../upstreams/look.ts'
 import { currentResources } from '../../workers/eligibility.ts'
 import type { EnrolledWorker } from '../../workers/request-freshness.ts'
 import type { RunContext } from '../context.ts'
@@ -43,6 +52,18 @@ export type SkillClaim = {
   readonly args: Record<string, unknown>
   readonly skill: EnabledSkill
   readonly secrets: Readonly<Record<string, string>>
+}
+
+/** A claimed call of an upstream, and all that the request to its server needs. */
+export type UpstreamClaim = {
+  readonly n: number
+  readonly grant: Grant
+  readonly plan: UpstreamPlan
+  readonly args: Record<string, unknown>
+  /** The value of the secret with which the edge authenticates. */
+  readonly secret: string | null
+  /** Every secret of the tenant. */
+  readonly known: KnownValues
 }
 
 const NO_CALL = failure('not_claimable', 'no such call')
@@ -111,6 +132,34 @@ export async function claimForSkill(run: RunContext, n: number): Promise<Result<
     const skill = directory.skills.get(plan.executor.skill)
     if (skill === undefined) return err(NOT_ALLOWED)
     return ok({ n, grant: granted.value.grant, plan, args: record.proposal.args, skill, secrets })
+  })
+}
+
+/** Claims a call of tier M for the edge, which sends it to its upstream. */
+export async function claimForUpstream(run: RunContext, n: number): Promise<Result<UpstreamClaim>> {
+  const facts = await lookUpClaim(run, n)
+  if (!facts.ok) return facts
+  const { directory } = facts.value
+  return run.transact((tx) => {
+    const record = run.store.call(n)
+    const plan = record?.proposal.plan
+    if (record === undefined || plan?.tier !== 'M' || record.status.state !== 'granted')
+      return err(NOT_WAITING)
+    const { upstream: name, url, auth } = plan.executor
+    const time_ms = plan.limits.timeout_ms + LIMITS.settle_grace_ms
+    const granted = claimCall(run, tx, facts.value, record, { worker: EDGE_EXECUTOR, process: null, time_ms })
+    if (!granted.ok) return granted
+    const secret = upstreamSecret(directory, { name, url, ...(auth && { auth }) })
+    if (!secret.ok) return err(SECRET_GONE) // `claimCall` has just checked it in the same directory
+    const { grant } = granted.value
+    return ok({
+      n,
+      grant,
+      plan,
+      args: record.proposal.args,
+      secret: secret.value,
+      known: directory.vault.known,
+    })
   })
 }
 
@@ -221,7 +270,7 @@ const isInForce = (
   inForce: readonly string[],
 ): boolean => standing === undefined || (inForce.includes(standing) && !withdrawnAnswers.has(standing))
 
-/** A call of tier B or C in this pool. The edge runs tier A itself. */
+/** A call of tier B or C in this pool. The edge executes the others itself. */
 function callForPool(
   run: RunContext,
   n: number,
@@ -229,7 +278,7 @@ function callForPool(
 ): Result<{ record: CallRecord; plan: ProcessPlan }> {
   const record = run.store.call(n)
   const plan = record?.proposal.plan ?? null
-  if (record === undefined || plan === null || plan.tier === 'A' || record.proposal.pool !== pool)
+  if (record === undefined || plan === null || isEdgePlan(plan) || record.proposal.pool !== pool)
     return err(NOT_IN_POOL)
   return ok({ record, plan })
 }

@@ -21,9 +21,9 @@ import {
 } from '../../decision/proposal.ts'
 import { directoryAt, type LoadedDirectory } from '../../directory/directory.ts'
 import type { RunContext } from '../context.ts'
+import { hasRoomAtEdge } from '../edge-calls.ts'
 import { needsWorker, queueIsFull, type Room, roomFor } from '../outbox.ts'
 import { readCall, viewCall } from '../reads.ts'
-import { hasRoomForSkill } from '../skill-calls.ts'
 import {
   applyStandingAnswers,
   findStandingAnswers,
@@ -235,7 +235,7 @@ const hasSameInputs = (
 
 /** Checked before anybody is asked. A denied call waits for nothing. */
 function checkRoom(row: RunRow, { proposal, decision }: NewCall, { full }: Room): Result<true> {
-  const hasRoom = needsWorker(proposal) ? !full : hasRoomForSkill(row, proposal.plan)
+  const hasRoom = needsWorker(proposal) ? !full : hasRoomAtEdge(row, proposal.plan)
   return hasRoom || decision.effect === 'deny' ? ok(true) : err(queueIsFull(proposal))
 }
 

@@ -9,6 +9,7 @@ import type { CallState, Statement } from '../../../shared/evidence/statement.ts
 import { endingOf } from '../../../shared/evidence/statement.ts'
 import { failure } from '../../../shared/failures.ts'
 import type { OutputFiles } from '../../../shared/plan/call-files.ts'
+import { isEdgePlan } from '../../../shared/plan/plan.ts'
 import type { Result } from '../../../shared/result.ts'
 import { err, ok } from '../../../shared/result.ts'
 import type { Settlement } from '../../../shared/wire/workers.ts'
@@ -109,7 +110,7 @@ function earlierSettlement(
 
 /** Whether the plan lets the call leave files in `/output`. */
 export const keepsOutputFiles = ({ proposal: { plan } }: CallRecord): boolean =>
-  plan !== null && plan.tier !== 'A' && plan.outputs === true
+  plan !== null && !isEdgePlan(plan) && plan.outputs === true
 
 /**
  * Whether the plan lets the call keep files, and each file of the statement was put byte for byte.

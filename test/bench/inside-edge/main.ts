@@ -88,6 +88,7 @@ function directoryWith(
     skills: [],
     publishers: [],
     issuers: [],
+    upstreams: [],
   })
 }
 

@@ -1,9 +1,9 @@
 // The plan of a call that must be one of tier B or C.
 
-import type { Plan, ProcessPlan } from '../../../shared/plan/plan.ts'
+import { isEdgePlan, type Plan, type ProcessPlan } from '../../../shared/plan/plan.ts'
 
 export function processPlan(plan: Plan | null | undefined): ProcessPlan {
-  if (plan === null || plan === undefined || plan.tier === 'A')
+  if (plan === null || plan === undefined || isEdgePlan(plan))
     throw new Error(`this is no plan of a process: ${JSON.stringify(plan)}`)
   return plan
 }

@@ -98,7 +98,7 @@ test('a skill’s statement that names another executor does not verify', async 
     verifyBundle(other, keys)
       .checks.filter(({ ok }) => !ok)
       .map(({ name }) => name),
-  ).toContain('it ran in the sandbox that the plan names, or at the edge if it is a skill')
+  ).toContain('it ran where the plan says: in its sandbox, in an isolate of the edge, or at the upstream')
 })
 
 describe('a skill that never ends or asks for too much', () => {

@@ -1,0 +1,254 @@
+// Commands with which operators register remote MCP servers, look at what their tools say about
+// themselves, and accept tools.
+
+import { err, ok } from '../../shared/result.ts'
+import { Capability } from '../../shared/wire/tools.ts'
+import { UpstreamAcceptance, UpstreamSpec, type UpstreamTool } from '../../shared/wire/upstreams.ts'
+import type { Command } from '../shell/command.ts'
+import { command, usage } from '../shell/command.ts'
+import { parseInput } from '../shell/json-input.ts'
+import { columns, inline, listing, type Paint, time } from '../shell/terminal-text.ts'
+
+const NAME = { NAME: 'the upstream’s name' } as const
+const TOOL = { ...NAME, TOOL: 'the tool, with or without the upstream’s name before it' } as const
+
+/** Fewer characters of a digest could be matched by somebody who tries definitions. */
+const MIN_DIGEST_CHARS = 12
+
+const namesIn = (given: string | undefined): string[] =>
+  (given ?? '').split(',').flatMap((name) => name.trim() || [])
+const toolOf = (upstream: string, tool: string): string =>
+  tool.startsWith(`${upstream}_`) ? tool : `${upstream}_${tool}`
+
+const add = command({
+  words: ['upstreams', 'add'],
+  args: { ...NAME, URL: 'the address of its MCP endpoint, such as https://mcp.example.com/mcp' },
+  flags: {
+    secret: {
+      value: 'NAME',
+      what: 'the secret with which the edge authenticates; its `tools` list upstream:NAME',
+    },
+    header: { value: 'HEADER', what: 'the header that carries the secret (default: authorization)' },
+    format: { value: 'TEXT', what: 'the header’s value, in which {} is the secret (default: Bearer {})' },
+    'client-id': { value: 'ID', what: 'OAuth client credentials: the client whose secret it is' },
+    'token-url': { value: 'URL', what: 'OAuth client credentials: where the edge gets its tokens' },
+    scope: { value: 'SCOPE', what: 'OAuth client credentials: the scope that it asks for' },
+    timeout: { value: 'SECONDS', what: 'the time of one call (default: 60)' },
+  },
+  does: 'Register or change a remote MCP server and read its tools. Agents may call a tool after you have accepted it',
+  key: 'operator',
+  examples: [
+    'countersign upstreams add docs https://mcp.example.com/mcp',
+    'pass show tracker | countersign secrets put tracker-token - --tools upstream:tracker --hosts mcp.example.com:443',
+    'countersign upstreams add tracker https://mcp.example.com/mcp --secret tracker-token',
+  ],
+  async run({ args: { NAME: name, URL: url }, flags, api, paint }) {
+    const auth = authOf(flags)
+    if (!auth.ok) return auth
+    const seconds = flags.timeout === undefined ? undefined : Number(flags.timeout)
+    const given = {
+      kind: 'http',
+      url,
+      ...(auth.value === undefined ? {} : { auth: auth.value }),
+      ...(seconds === undefined ? {} : { limits: { timeout_ms: seconds * 1_000 } }),
+    }
+    const spec = parseInput(UpstreamSpec, given, 'the upstream')
+    if (!spec.ok) return spec
+    const put = await api('putUpstream', { params: { name }, body: spec.value })
+    if (!put.ok) return put
+    const read = await api('refreshUpstream', { params: { name }, body: {} })
+    if (!read.ok) return read
+    return ok({ ok: true, json: read.value, text: toolsText(paint, read.value) })
+  },
+})
+
+type AuthFlags = {
+  readonly [K in 'secret' | 'header' | 'format' | 'client-id' | 'token-url' | 'scope']: string | undefined
+}
+
+function authOf(flags: AuthFlags) {
+  const { secret, header = 'authorization', format, scope } = flags
+  const [client_id, token_url] = [flags['client-id'], flags['token-url']]
+  if (secret === undefined)
+    return client_id === undefined && token_url === undefined && flags.header === undefined
+      ? ok(undefined)
+      : err(usage('`--secret` is missing: name the secret with which the edge authenticates'))
+  if (client_id === undefined && token_url === undefined)
+    return ok({
+      kind: 'header' as const,
+      secret,
+      header,
+      format: format ?? (header === 'authorization' ? 'Bearer {}' : '{}'),
+    })
+  if (client_id === undefined || token_url === undefined)
+    return err(usage('client credentials need both `--client-id` and `--token-url`'))
+  return ok({
+    kind: 'client_credentials' as const,
+    secret,
+    client_id,
+    token_url,
+    ...(scope === undefined ? {} : { scope }),
+  })
+}
+
+const list = command({
+  words: ['upstreams', 'list'],
+  args: {},
+  flags: {},
+  does: 'List upstreams with the number of their tools in each state',
+  key: 'operator',
+  async run({ api, paint }) {
+    const upstreams = await api('listUpstreams', {})
+    if (!upstreams.ok) return upstreams
+    const rows = upstreams.value.items.map(({ name, url, tools, looked_at_ms, fault }) => [
+      name,
+      url,
+      `${tools.accepted} accepted, ${tools.changed} changed, ${tools.gone} gone, ${tools.new} new, ${tools.refused} refused`,
+      fault === null ? (looked_at_ms === null ? 'never read' : `read ${time(looked_at_ms)}`) : inline(fault),
+    ])
+    return ok({
+      ok: true,
+      json: upstreams.value.items,
+      text: listing(paint, ['upstream', 'address', 'tools', ''], rows, 'no upstreams'),
+    })
+  },
+})
+
+const show = command({
+  words: ['upstreams', 'show'],
+  args: NAME,
+  flags: {},
+  does: 'Show an upstream and its tools: which are accepted, which have changed, which can’t be accepted and why',
+  key: 'operator',
+  async run({ args, api, paint }) {
+    const upstream = await api('readUpstream', { params: { name: args.NAME } })
+    if (!upstream.ok) return upstream
+    return ok({ ok: true, json: upstream.value, text: toolsText(paint, upstream.value) })
+  },
+})
+
+const refresh = command({
+  words: ['upstreams', 'refresh'],
+  args: NAME,
+  flags: {},
+  does: 'Read the tools of an upstream now and compare them with the accepted ones',
+  key: 'operator',
+  async run({ args, api, paint }) {
+    const upstream = await api('refreshUpstream', { params: { name: args.NAME }, body: {} })
+    if (!upstream.ok) return upstream
+    return ok({ ok: true, json: upstream.value, text: toolsText(paint, upstream.value) })
+  },
+})
+
+const diff = command({
+  words: ['upstreams', 'diff'],
+  args: TOOL,
+  flags: {},
+  does: 'Show the definition of a tool, and how it differs from the accepted one; invisible characters are escaped',
+  key: 'operator',
+  async run({ args: { NAME: name, TOOL: tool }, api, paint }) {
+    const read = await api('readUpstreamTool', { params: { name, tool: toolOf(name, tool) } })
+    if (!read.ok) return read
+    const { changes, seen, tool: shown } = read.value
+    const text =
+      shown.pinned === null || changes.length === 0
+        ? `${inline(seen ?? 'the server does not list it').replaceAll('\\n', '\n')}\n`
+        : changes
+            .map(({ at, was, is }) => `${paint.bold(inline(at))}\n- ${inline(was)}\n+ ${inline(is)}\n`)
+            .join('')
+    const digest = shown.seen === null ? '' : `${paint.dim('definition')} ${shown.seen}\n`
+    return ok({ ok: true, json: read.value, text: `${text}${digest}` })
+  },
+})
+
+const accept = command({
+  words: ['upstreams', 'accept'],
+  args: {
+    ...TOOL,
+    DEFINITION:
+      'the definition that you have looked at, as `upstreams diff` prints it (12 characters are enough)',
+  },
+  flags: {
+    capabilities: {
+      value: 'NAME,…',
+      what: `what it can do, for policies: of ${Capability.options.join(', ')}`,
+    },
+    groups: { value: 'NAME,…', what: 'groups of tools that policies name' },
+    'not-sensitive': { what: 'its calls need no approval, as far as this tool is concerned' },
+    idempotent: { what: 'calling it twice does no more than calling it once' },
+  },
+  does: 'Accept the definition of a tool, so that agents may call it. Without flags every call needs an approval',
+  key: 'operator',
+  examples: [
+    'countersign upstreams diff docs search',
+    'countersign upstreams accept docs search 3b1f09c2ade4 --not-sensitive',
+  ],
+  async run({ args: { NAME: name, TOOL: given, DEFINITION: looked }, flags, api }) {
+    const params = { name, tool: toolOf(name, given) }
+    const shown = await api('readUpstreamTool', { params })
+    if (!shown.ok) return shown
+    const definition = shown.value.tool.seen ?? ''
+    if (looked.length < MIN_DIGEST_CHARS || !definition.startsWith(looked))
+      return err(usage('the server does not show this definition; name the one that `upstreams diff` prints'))
+    const groups = namesIn(flags.groups)
+    const wanted = {
+      definition,
+      capabilities: namesIn(flags.capabilities),
+      ...(groups.length === 0 ? {} : { groups }),
+      sensitive: !flags['not-sensitive'],
+      idempotent: flags.idempotent,
+    }
+    const body = parseInput(UpstreamAcceptance, wanted, 'the acceptance')
+    if (!body.ok) return body
+    const accepted = await api('acceptUpstreamTool', { params, body: body.value })
+    if (!accepted.ok) return accepted
+    return ok({ ok: true, json: accepted.value, text: `tool ${accepted.value.name} accepted\n` })
+  },
+})
+
+const withdraw = command({
+  words: ['upstreams', 'withdraw'],
+  args: TOOL,
+  flags: {},
+  does: 'Withdraw the acceptance of a tool, so that agents can’t call it',
+  key: 'operator',
+  async run({ args: { NAME: name, TOOL: tool }, api }) {
+    const gone = await api('withdrawUpstreamTool', { params: { name, tool: toolOf(name, tool) } })
+    return gone.ok ? ok({ ok: true, json: gone.value, text: `tool ${gone.value.name} withdrawn\n` }) : gone
+  },
+})
+
+const remove = command({
+  words: ['upstreams', 'remove'],
+  args: NAME,
+  flags: {},
+  does: 'Remove an upstream with its tools; their versions stay on record',
+  key: 'operator',
+  async run({ args, api }) {
+    const gone = await api('removeUpstream', { params: { name: args.NAME } })
+    return gone.ok ? ok({ ok: true, json: gone.value, text: `upstream ${args.NAME} removed\n` }) : gone
+  },
+})
+
+type ShownUpstream = {
+  readonly name: string
+  readonly url: string
+  readonly era: string | null
+  readonly fault: string | null
+  readonly tools: readonly UpstreamTool[]
+  readonly refused: readonly { readonly tool: string; readonly why: string }[]
+}
+
+function toolsText(paint: Paint, { name, url, era, fault, tools, refused }: ShownUpstream): string {
+  const head = columns(
+    [['address', url], ['protocol', era ?? 'unknown'], ...(fault === null ? [] : [['fault', inline(fault)]])],
+    '  ',
+  )
+  const rows = [
+    ...tools.map((tool) => [tool.name, tool.state, inline(tool.faults[0] ?? tool.description).slice(0, 100)]),
+    ...refused.map(({ tool, why }) => [inline(tool), 'refused', inline(why)]),
+  ]
+  return `upstream ${paint.bold(name)}\n${head}${listing(paint, ['tool', 'state', ''], rows, 'no tools')}`
+}
+
+export const UPSTREAMS: readonly Command[] = [add, list, show, refresh, diff, accept, withdraw, remove]

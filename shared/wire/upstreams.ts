@@ -1,0 +1,101 @@
+// Upstreams: remote MCP servers whose tools agents call through the edge, as operators put them, and
+// their tools as operators see and accept them.
+
+import { z } from 'zod'
+import { Name, Sha256, Time, ToolName } from '../fields.ts'
+import { PATTERNS } from '../ids.ts'
+import { LIMITS } from '../limits.ts'
+import { UpstreamAuth, UpstreamLimits } from '../plan/plan.ts'
+import { Capability } from './tools.ts'
+
+export const UpstreamName = z
+  .string()
+  .regex(PATTERNS.upstream, 'must be 1 to 24 of `a-z`, `0-9` and `-`, beginning with a letter')
+
+export const UpstreamSpec = z.strictObject({
+  /** A server that speaks MCP over Streamable HTTP, which the edge calls. */
+  kind: z.literal('http'),
+  /** Part of the identity of every tool: with another address, each has to be accepted again. */
+  url: z.string().min(1).max(LIMITS.upstream_url_chars),
+  /** The secret's `tools` must list `upstream:NAME`, and its `hosts` the host that receives it. */
+  auth: UpstreamAuth.optional(),
+  /**
+   * Before a call, the list of tools is compared again if that was this long ago. 0: before each
+   * call.
+   */
+  look_ms: z.int().min(0).max(LIMITS.upstream_look_ms).optional(),
+  limits: UpstreamLimits.omit({ net_connections: true }).partial().optional(),
+})
+export type UpstreamSpec = z.infer<typeof UpstreamSpec>
+
+/**
+ * new: never accepted, so agents don't see it. accepted: agents may call it. changed: it was accepted
+ * and the server has shown another definition since, so that calls are refused. gone: accepted, and
+ * no longer listed by the server. refused: it can't be accepted, for the reasons in `faults`.
+ */
+export const UpstreamToolState = z.enum(['new', 'accepted', 'changed', 'gone', 'refused'])
+export type UpstreamToolState = z.infer<typeof UpstreamToolState>
+
+/** The operator's statement about a tool. Nothing of it comes from the server. */
+export const UpstreamToolTerms = z.strictObject({
+  capabilities: z.array(Capability).max(6).default([]),
+  groups: z.array(Name).max(32).optional(),
+  /** Whether its calls need an approval. The server's own hints decide nothing. */
+  sensitive: z.boolean().default(true),
+  /** For clients alone: a call whose end is unknown is not repeated in any case. */
+  idempotent: z.boolean().default(false),
+  approval_ttl_s: z.int().min(1).max(LIMITS.approval_ttl_max_s).optional(),
+})
+export type UpstreamToolTerms = z.infer<typeof UpstreamToolTerms>
+
+export const UpstreamTool = z.strictObject({
+  /** The name that agents use. */
+  name: ToolName,
+  /** The name that the server uses, with invisible characters escaped. */
+  upstream_name: z.string(),
+  state: UpstreamToolState,
+  /** The digest of the accepted definition, and of the one that the server shows now. */
+  pinned: Sha256.nullable(),
+  seen: Sha256.nullable(),
+  /** The description that the server shows now, with invisible characters escaped. */
+  description: z.string(),
+  faults: z.array(z.string()),
+  terms: UpstreamToolTerms.nullable(),
+  accepted_by: Name.nullable(),
+  accepted_at_ms: Time.nullable(),
+})
+export type UpstreamTool = z.infer<typeof UpstreamTool>
+
+export const Upstream = z.strictObject({
+  name: UpstreamName,
+  ...UpstreamSpec.shape,
+  put_by: Name,
+  put_at_ms: Time,
+  /** When its tools were last read, and the generation of the protocol that it spoke then. */
+  looked_at_ms: Time.nullable(),
+  era: z.enum(['modern', 'legacy']).nullable(),
+  /** Why the last look failed; null if it succeeded. */
+  fault: z.string().nullable(),
+  /** The number of tools in each state. */
+  tools: z.strictObject({
+    new: z.int(),
+    accepted: z.int(),
+    changed: z.int(),
+    gone: z.int(),
+    refused: z.int(),
+  }),
+})
+export type Upstream = z.infer<typeof Upstream>
+
+/** Both definitions as JSON text with invisible characters escaped, and where they differ. */
+export const UpstreamDiff = z.strictObject({
+  tool: UpstreamTool,
+  pinned: z.string().nullable(),
+  seen: z.string().nullable(),
+  changes: z.array(z.strictObject({ at: z.string(), was: z.string(), is: z.string() })),
+})
+export type UpstreamDiff = z.infer<typeof UpstreamDiff>
+
+/** `definition`: the digest that the operator has looked at. Another one refuses the request. */
+export const UpstreamAcceptance = UpstreamToolTerms.extend({ definition: Sha256 })
+export type UpstreamAcceptance = z.infer<typeof UpstreamAcceptance>

@@ -1,0 +1,148 @@
+// Promise: the pin of a tool covers its whole definition and its server, and agents see of it only
+// what an operator could see.
+
+import { describe, expect, test } from 'vitest'
+import { mirroredHeaders } from '../../../edge/upstreams/client.ts'
+import {
+  definitionDigest,
+  parseTools,
+  publishedText,
+  toolContract,
+} from '../../../edge/upstreams/definition.ts'
+import { changesBetween } from '../../../edge/upstreams/definition-diff.ts'
+import { refusal } from '../../../edge/upstreams/tool-result.ts'
+import type { Json } from '../../../shared/bytes/json.ts'
+
+const SERVER = { name: 'docs', url: 'https://mcp.example.com/mcp' }
+const TERMS = { capabilities: [], sensitive: true, idempotent: false }
+const tool = (more: Record<string, Json> = {}): Record<string, Json> => ({
+  name: 'search',
+  description: 'finds pages',
+  inputSchema: { type: 'object', properties: { q: { type: 'string' } } },
+  ...more,
+})
+const contractOf = (json: Record<string, Json>) => {
+  const [definition] = parseTools([json], SERVER).tools
+  if (definition === undefined) throw new Error('the tool has no name')
+  return toolContract(SERVER, definition, TERMS)
+}
+
+describe('U01 the pin of a tool', () => {
+  const pinned = definitionDigest(SERVER, tool())
+  test.each<[string, Record<string, Json>]>([
+    ['title', { title: 'Search' }],
+    ['description', { description: 'finds pages.' }],
+    [
+      'input schema',
+      { inputSchema: { type: 'object', properties: { q: { type: 'string', description: 'x' } } } },
+    ],
+    ['output schema', { outputSchema: { type: 'object' } }],
+    ['annotations', { annotations: { readOnlyHint: true } }],
+    ['icons', { icons: [] }],
+    ['metadata', { _meta: { a: 1 } }],
+    ['any other member', { later: null }],
+  ])('changes with its %s', (_, change) => {
+    expect(definitionDigest(SERVER, tool(change))).not.toBe(pinned)
+  })
+
+  test('changes with the name and with the address of its server, and not with the order of members', () => {
+    expect(definitionDigest({ ...SERVER, name: 'docs2' }, tool())).not.toBe(pinned)
+    expect(definitionDigest({ ...SERVER, url: 'https://mcp.example.com/other' }, tool())).not.toBe(pinned)
+    expect(definitionDigest(SERVER, Object.fromEntries(Object.entries(tool()).reverse()))).toBe(pinned)
+  })
+})
+
+test('U04 tools are named after their upstream in lower case, and tools that would share a name have none', () => {
+  const { tools, refused } = parseTools(
+    [tool({ name: 'Get.Page' }), tool({ name: 'a b' }), tool({ name: 'A_B' }), 7, {}],
+    SERVER,
+  )
+  expect(tools.map(({ name, upstreamName }) => [name, upstreamName])).toEqual([['docs_get_page', 'Get.Page']])
+  expect(refused.map(({ tool }) => tool)).toEqual(['', '', 'a b', 'A_B'])
+})
+
+test('agents see no control, bidirectional, tag or zero-width characters, and at most 4 KiB', () => {
+  expect(publishedText('a\u202Eb\u{E0041}c\u200Bd\u0007e\tf\u00A0g\nh')).toBe('abcde f g\nh')
+  expect(Buffer.byteLength(publishedText('é'.repeat(5_000)))).toBe(4_096)
+})
+
+describe('the contract of a tool', () => {
+  test('U03 contains nothing that the server says about its own harmlessness', () => {
+    const contract = contractOf(
+      tool({ annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true } }),
+    )
+    expect(contract.ok && contract.value).toMatchObject({
+      sensitive: true,
+      idempotent: false,
+      capabilities: [],
+    })
+    expect(JSON.stringify(contract)).not.toContain('Hint')
+  })
+
+  test('leaves out headers and formats, keeps a property that has their name, and notes the headers', () => {
+    const inputSchema = {
+      type: 'object',
+      properties: {
+        'x-mcp-header': { type: 'string', format: 'uri' },
+        region: { type: 'object', properties: { code: { type: 'string', 'x-mcp-header': 'Region' } } },
+      },
+    }
+    const contract = contractOf(tool({ inputSchema }))
+    if (!contract.ok) throw new Error(contract.error.join())
+    expect(contract.value.input_schema).toEqual({
+      type: 'object',
+      properties: {
+        'x-mcp-header': { type: 'string' },
+        region: { type: 'object', properties: { code: { type: 'string' } } },
+      },
+    })
+    const mirrored = [{ header: 'Region', path: ['region', 'code'] }]
+    expect(contract.value.executor).toMatchObject({ mirrored })
+    expect(mirroredHeaders({ mirrored }, { region: { code: 'eu' } })).toEqual({ 'mcp-param-region': 'eu' })
+    expect(mirroredHeaders({ mirrored }, { region: null })).toEqual({})
+  })
+
+  test.each<[string, Json, string]>([
+    [
+      'a pattern',
+      { type: 'object', properties: { q: { type: 'string', pattern: 'a' } } },
+      'inputSchema/properties/q/pattern',
+    ],
+    ['no object', { type: 'array' }, 'inputSchema/type'],
+    ['an invisible name', { type: 'object', properties: { 'a\u200B': {} } }, 'invisible characters'],
+    [
+      'a header that is not a token',
+      { type: 'object', properties: { q: { type: 'string', 'x-mcp-header': 'a b' } } },
+      'x-mcp-header',
+    ],
+    [
+      'a header below a list',
+      {
+        type: 'object',
+        properties: { q: { type: 'array', items: { type: 'string', 'x-mcp-header': 'A' } } },
+      },
+      'x-mcp-header',
+    ],
+    ['no schema', null, 'is not an object'],
+  ])('can’t be made of a schema with %s, and says where', (_, inputSchema, where) => {
+    const contract = contractOf(tool({ inputSchema }))
+    expect(contract.ok ? 'accepted' : contract.error.join()).toContain(where)
+  })
+})
+
+test('a difference names each place with both values, and shows invisible characters', () => {
+  const is = tool({ description: 'finds pages\u200B', annotations: { a: 1 } })
+  expect(changesBetween(tool(), is)).toEqual([
+    { at: '/description', was: '"finds pages"', is: '"finds pages\\u{200b}"' },
+    { at: '/annotations', was: '(nothing)', is: '{\n  "a": 1\n}' },
+  ])
+  const long = 'x'.repeat(5_000)
+  const [change] = changesBetween(tool({ description: long }), tool({ description: `${long}!` }))
+  expect(change?.is).toContain('x!"')
+})
+
+test('U08 a server that requires a capability of its client is told nothing, and the call fails for that reason', () => {
+  const data = { requiredCapabilities: { sampling: {} } }
+  expect(refusal({ code: -32021, message: 'x', data }).kind).toBe('upstream_wants_input')
+  expect(refusal({ code: -32602, message: 'x', data }).kind).toBe('upstream_error')
+})
