@@ -83,6 +83,7 @@ export type Code =
   | 'link_revoked'
   | 'method_not_allowed'
   | 'never_claimed'
+  | 'no_answer'
   | 'no_such_file'
   | 'not_acceptable'
   | 'not_claimable'
@@ -119,10 +120,14 @@ export type Code =
   | 'too_many_streams'
   | 'too_many_tries'
   | 'tool_breaks_policies'
+  | 'tool_changed'
   | 'unauthenticated'
   | 'unavailable'
   | 'unsupported_media_type'
   | 'unsupported_platform'
+  | 'upstream_error'
+  | 'upstream_unavailable'
+  | 'upstream_wants_input'
   | 'version_conflict'
   | 'worker_in_use'
   | 'worker_lost'
@@ -223,7 +228,7 @@ export type Explanation = {
     readonly text?: string
   }[]
   readonly plans: readonly {
-    readonly tier: 'A' | 'B' | 'C'
+    readonly tier: 'A' | 'B' | 'C' | 'M'
     readonly egress: 'none' | 'preflight' | 'strict'
     readonly policies: readonly string[]
     readonly asks?: true
@@ -235,7 +240,7 @@ export type Explanation = {
 
 export type Decision = {
   readonly effect: 'allow' | 'ask' | 'deny'
-  readonly code: 'allowed' | 'approval_required' | 'denied' | 'egress_denied' | 'workspace_scope_denied' | 'secret_in_run_folder' | 'budget_spent' | 'policy_error'
+  readonly code: 'allowed' | 'approval_required' | 'denied' | 'egress_denied' | 'workspace_scope_denied' | 'secret_in_run_folder' | 'budget_spent' | 'policy_error' | 'tool_changed'
   readonly policies: readonly string[]
   readonly reason: string
   readonly policy_set: string
@@ -349,6 +354,50 @@ export type Plan = {
     readonly output_bytes: number
     readonly net_bytes?: number
     readonly net_connections?: number
+  }
+} | {
+  readonly tier: 'M'
+  readonly executor: {
+    readonly kind: 'upstream'
+    readonly upstream: string
+    readonly url: string
+    readonly tool: string
+    readonly definition: string
+    readonly mirrored?: readonly {
+      readonly header: string
+      readonly path: readonly string[]
+    }[]
+    readonly auth?: {
+      readonly kind: 'header'
+      readonly secret: string
+      readonly header: string
+      readonly format?: string
+    } | {
+      readonly kind: 'client_credentials'
+      readonly secret: string
+      readonly client_id: string
+      readonly token_url: string
+      readonly scope?: string
+    }
+    readonly output?: Readonly<Record<string, unknown>>
+  }
+  readonly egress: {
+    readonly mode: 'strict'
+    readonly hosts: readonly string[]
+  }
+  readonly secrets: readonly string[]
+  readonly credentials?: readonly {
+    readonly secret: string
+    readonly host: string
+    readonly header: string
+    readonly format?: string
+    readonly tls?: 'intercept'
+  }[]
+  readonly limits: {
+    readonly timeout_ms: number
+    readonly output_bytes: number
+    readonly net_bytes: number
+    readonly net_connections: number
   }
 }
 
@@ -515,6 +564,11 @@ export type Statement = {
         readonly output_bytes: number
         readonly net_bytes?: number
         readonly net_connections?: number
+      } | {
+        readonly timeout_ms: number
+        readonly output_bytes: number
+        readonly net_bytes: number
+        readonly net_connections: number
       } | null
       readonly egress: {
         readonly mode: 'none' | 'preflight' | 'strict'
@@ -595,8 +649,17 @@ export type Statement = {
         readonly kind: 'capability_denied'
         readonly detail: string
       } | {
+        readonly kind: 'upstream_error'
+        readonly detail: string
+      } | {
+        readonly kind: 'upstream_wants_input'
+        readonly detail: string
+      } | {
+        readonly kind: 'no_answer'
+        readonly detail: string
+      } | {
         readonly kind: 'refused'
-        readonly code: 'disabled' | 'unsupported_platform' | 'invalid_input' | 'workspace_scope_denied' | 'egress_denied' | 'sandbox_unavailable' | 'grant_invalid' | 'workspace_lost' | 'quota_exceeded' | 'skill_disabled'
+        readonly code: 'disabled' | 'unsupported_platform' | 'invalid_input' | 'workspace_scope_denied' | 'egress_denied' | 'sandbox_unavailable' | 'grant_invalid' | 'workspace_lost' | 'quota_exceeded' | 'skill_disabled' | 'tool_changed' | 'upstream_unavailable'
         readonly detail: string
       } | {
         readonly kind: 'infra'
@@ -648,6 +711,11 @@ export type Statement = {
         readonly output_bytes: number
         readonly net_bytes?: number
         readonly net_connections?: number
+      } | {
+        readonly timeout_ms: number
+        readonly output_bytes: number
+        readonly net_bytes: number
+        readonly net_connections: number
       }
       readonly skill?: {
         readonly digest: string
@@ -659,6 +727,14 @@ export type Statement = {
         readonly fuel_used: number
         readonly memory_bytes: number
         readonly host_calls: Readonly<Record<string, number>>
+      }
+      readonly upstream?: {
+        readonly name: string
+        readonly origin: string
+        readonly era: 'modern' | 'legacy' | null
+        readonly definition_sha256: string
+        readonly request_sha256: string | null
+        readonly response_sha256: string | null
       }
       readonly files?: OutputFiles
       readonly started_at_ms: number | null

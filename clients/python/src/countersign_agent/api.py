@@ -86,6 +86,7 @@ Code = Literal[
     "link_revoked",
     "method_not_allowed",
     "never_claimed",
+    "no_answer",
     "no_such_file",
     "not_acceptable",
     "not_claimable",
@@ -122,10 +123,14 @@ Code = Literal[
     "too_many_streams",
     "too_many_tries",
     "tool_breaks_policies",
+    "tool_changed",
     "unauthenticated",
     "unavailable",
     "unsupported_media_type",
     "unsupported_platform",
+    "upstream_error",
+    "upstream_unavailable",
+    "upstream_wants_input",
     "version_conflict",
     "worker_in_use",
     "worker_lost",
@@ -333,7 +338,7 @@ class ExplanationPoliciesItem(_ExplanationPoliciesItemRequired, _ExplanationPoli
 
 
 _ExplanationPlansItemRequired = TypedDict("_ExplanationPlansItemRequired", {
-    "tier": Literal["A", "B", "C"],
+    "tier": Literal["A", "B", "C", "M"],
     "egress": Literal["none", "preflight", "strict"],
     "policies": List[str],
 })
@@ -363,7 +368,7 @@ class Explanation(_ExplanationRequired, _ExplanationOptional):
 
 _DecisionRequired = TypedDict("_DecisionRequired", {
     "effect": Literal["allow", "ask", "deny"],
-    "code": Literal["allowed", "approval_required", "denied", "egress_denied", "workspace_scope_denied", "secret_in_run_folder", "budget_spent", "policy_error"],
+    "code": Literal["allowed", "approval_required", "denied", "egress_denied", "workspace_scope_denied", "secret_in_run_folder", "budget_spent", "policy_error", "tool_changed"],
     "policies": List[str],
     "reason": str,
     "policy_set": str,
@@ -634,7 +639,123 @@ class Plan2(_Plan2Required, _Plan2Optional):
     """Fields of `Plan2`."""
 
 
-Plan = Union[Plan1, Plan2]
+_Plan3ExecutorMirroredItemRequired = TypedDict("_Plan3ExecutorMirroredItemRequired", {
+    "header": str,
+    "path": List[str],
+})
+_Plan3ExecutorMirroredItemOptional = TypedDict("_Plan3ExecutorMirroredItemOptional", {
+}, total=False)
+
+
+class Plan3ExecutorMirroredItem(_Plan3ExecutorMirroredItemRequired, _Plan3ExecutorMirroredItemOptional):
+    """Fields of `Plan3ExecutorMirroredItem`."""
+
+
+_Plan3ExecutorAuth1Required = TypedDict("_Plan3ExecutorAuth1Required", {
+    "kind": Literal["header"],
+    "secret": str,
+    "header": str,
+})
+_Plan3ExecutorAuth1Optional = TypedDict("_Plan3ExecutorAuth1Optional", {
+    "format": str,
+}, total=False)
+
+
+class Plan3ExecutorAuth1(_Plan3ExecutorAuth1Required, _Plan3ExecutorAuth1Optional):
+    """Fields of `Plan3ExecutorAuth1`."""
+
+
+_Plan3ExecutorAuth2Required = TypedDict("_Plan3ExecutorAuth2Required", {
+    "kind": Literal["client_credentials"],
+    "secret": str,
+    "client_id": str,
+    "token_url": str,
+})
+_Plan3ExecutorAuth2Optional = TypedDict("_Plan3ExecutorAuth2Optional", {
+    "scope": str,
+}, total=False)
+
+
+class Plan3ExecutorAuth2(_Plan3ExecutorAuth2Required, _Plan3ExecutorAuth2Optional):
+    """Fields of `Plan3ExecutorAuth2`."""
+
+
+_Plan3ExecutorRequired = TypedDict("_Plan3ExecutorRequired", {
+    "kind": Literal["upstream"],
+    "upstream": str,
+    "url": str,
+    "tool": str,
+    "definition": str,
+})
+_Plan3ExecutorOptional = TypedDict("_Plan3ExecutorOptional", {
+    "mirrored": List[Plan3ExecutorMirroredItem],
+    "auth": Union[Plan3ExecutorAuth1, Plan3ExecutorAuth2],
+    "output": Dict[str, Any],
+}, total=False)
+
+
+class Plan3Executor(_Plan3ExecutorRequired, _Plan3ExecutorOptional):
+    """Fields of `Plan3Executor`."""
+
+
+_Plan3EgressRequired = TypedDict("_Plan3EgressRequired", {
+    "mode": Literal["strict"],
+    "hosts": List[str],
+})
+_Plan3EgressOptional = TypedDict("_Plan3EgressOptional", {
+}, total=False)
+
+
+class Plan3Egress(_Plan3EgressRequired, _Plan3EgressOptional):
+    """Fields of `Plan3Egress`."""
+
+
+_Plan3LimitsRequired = TypedDict("_Plan3LimitsRequired", {
+    "timeout_ms": int,
+    "output_bytes": int,
+    "net_bytes": int,
+    "net_connections": int,
+})
+_Plan3LimitsOptional = TypedDict("_Plan3LimitsOptional", {
+}, total=False)
+
+
+class Plan3Limits(_Plan3LimitsRequired, _Plan3LimitsOptional):
+    """Fields of `Plan3Limits`."""
+
+
+_Plan3CredentialsItemRequired = TypedDict("_Plan3CredentialsItemRequired", {
+    "secret": str,
+    "host": str,
+    "header": str,
+})
+_Plan3CredentialsItemOptional = TypedDict("_Plan3CredentialsItemOptional", {
+    "format": str,
+    "tls": Literal["intercept"],
+}, total=False)
+
+
+class Plan3CredentialsItem(_Plan3CredentialsItemRequired, _Plan3CredentialsItemOptional):
+    """Fields of `Plan3CredentialsItem`."""
+
+
+_Plan3Required = TypedDict("_Plan3Required", {
+    "tier": Literal["M"],
+    "executor": Plan3Executor,
+    "egress": Plan3Egress,
+    "secrets": List[str],
+    "limits": Plan3Limits,
+})
+_Plan3Optional = TypedDict("_Plan3Optional", {
+    "credentials": List[Plan3CredentialsItem],
+}, total=False)
+
+
+class Plan3(_Plan3Required, _Plan3Optional):
+    """Fields of `Plan3`."""
+
+
+Plan = Union[Plan1, Plan2, Plan3]
 
 _CallApprovalRequired = TypedDict("_CallApprovalRequired", {
     "id": str,
@@ -973,6 +1094,20 @@ class StatementPredicateFactsLimits2(_StatementPredicateFactsLimits2Required, _S
     """Fields of `StatementPredicateFactsLimits2`."""
 
 
+_StatementPredicateFactsLimits3Required = TypedDict("_StatementPredicateFactsLimits3Required", {
+    "timeout_ms": int,
+    "output_bytes": int,
+    "net_bytes": int,
+    "net_connections": int,
+})
+_StatementPredicateFactsLimits3Optional = TypedDict("_StatementPredicateFactsLimits3Optional", {
+}, total=False)
+
+
+class StatementPredicateFactsLimits3(_StatementPredicateFactsLimits3Required, _StatementPredicateFactsLimits3Optional):
+    """Fields of `StatementPredicateFactsLimits3`."""
+
+
 _StatementPredicateFactsEgressRequired = TypedDict("_StatementPredicateFactsEgressRequired", {
     "mode": Literal["none", "preflight", "strict"],
     "hosts": List[str],
@@ -1078,7 +1213,7 @@ _StatementPredicateFactsRequired = TypedDict("_StatementPredicateFactsRequired",
     "digest": str,
     "args_sha256": str,
     "plan_sha256": Optional[str],
-    "limits": Optional[Union[StatementPredicateFactsLimits1, StatementPredicateFactsLimits2]],
+    "limits": Optional[Union[StatementPredicateFactsLimits1, StatementPredicateFactsLimits2, StatementPredicateFactsLimits3]],
     "egress": Optional[StatementPredicateFactsEgress],
     "decision": StatementPredicateFactsDecision,
     "approval": Optional[StatementPredicateFactsApproval],
@@ -1267,8 +1402,7 @@ class StatementPredicateExecutionOutcome14(_StatementPredicateExecutionOutcome14
 
 
 _StatementPredicateExecutionOutcome15Required = TypedDict("_StatementPredicateExecutionOutcome15Required", {
-    "kind": Literal["refused"],
-    "code": Literal["disabled", "unsupported_platform", "invalid_input", "workspace_scope_denied", "egress_denied", "sandbox_unavailable", "grant_invalid", "workspace_lost", "quota_exceeded", "skill_disabled"],
+    "kind": Literal["upstream_error"],
     "detail": str,
 })
 _StatementPredicateExecutionOutcome15Optional = TypedDict("_StatementPredicateExecutionOutcome15Optional", {
@@ -1280,7 +1414,7 @@ class StatementPredicateExecutionOutcome15(_StatementPredicateExecutionOutcome15
 
 
 _StatementPredicateExecutionOutcome16Required = TypedDict("_StatementPredicateExecutionOutcome16Required", {
-    "kind": Literal["infra"],
+    "kind": Literal["upstream_wants_input"],
     "detail": str,
 })
 _StatementPredicateExecutionOutcome16Optional = TypedDict("_StatementPredicateExecutionOutcome16Optional", {
@@ -1289,6 +1423,43 @@ _StatementPredicateExecutionOutcome16Optional = TypedDict("_StatementPredicateEx
 
 class StatementPredicateExecutionOutcome16(_StatementPredicateExecutionOutcome16Required, _StatementPredicateExecutionOutcome16Optional):
     """Fields of `StatementPredicateExecutionOutcome16`."""
+
+
+_StatementPredicateExecutionOutcome17Required = TypedDict("_StatementPredicateExecutionOutcome17Required", {
+    "kind": Literal["no_answer"],
+    "detail": str,
+})
+_StatementPredicateExecutionOutcome17Optional = TypedDict("_StatementPredicateExecutionOutcome17Optional", {
+}, total=False)
+
+
+class StatementPredicateExecutionOutcome17(_StatementPredicateExecutionOutcome17Required, _StatementPredicateExecutionOutcome17Optional):
+    """Fields of `StatementPredicateExecutionOutcome17`."""
+
+
+_StatementPredicateExecutionOutcome18Required = TypedDict("_StatementPredicateExecutionOutcome18Required", {
+    "kind": Literal["refused"],
+    "code": Literal["disabled", "unsupported_platform", "invalid_input", "workspace_scope_denied", "egress_denied", "sandbox_unavailable", "grant_invalid", "workspace_lost", "quota_exceeded", "skill_disabled", "tool_changed", "upstream_unavailable"],
+    "detail": str,
+})
+_StatementPredicateExecutionOutcome18Optional = TypedDict("_StatementPredicateExecutionOutcome18Optional", {
+}, total=False)
+
+
+class StatementPredicateExecutionOutcome18(_StatementPredicateExecutionOutcome18Required, _StatementPredicateExecutionOutcome18Optional):
+    """Fields of `StatementPredicateExecutionOutcome18`."""
+
+
+_StatementPredicateExecutionOutcome19Required = TypedDict("_StatementPredicateExecutionOutcome19Required", {
+    "kind": Literal["infra"],
+    "detail": str,
+})
+_StatementPredicateExecutionOutcome19Optional = TypedDict("_StatementPredicateExecutionOutcome19Optional", {
+}, total=False)
+
+
+class StatementPredicateExecutionOutcome19(_StatementPredicateExecutionOutcome19Required, _StatementPredicateExecutionOutcome19Optional):
+    """Fields of `StatementPredicateExecutionOutcome19`."""
 
 
 _StatementPredicateExecutionStdoutRequired = TypedDict("_StatementPredicateExecutionStdoutRequired", {
@@ -1374,6 +1545,20 @@ class StatementPredicateExecutionLimits2(_StatementPredicateExecutionLimits2Requ
     """Fields of `StatementPredicateExecutionLimits2`."""
 
 
+_StatementPredicateExecutionLimits3Required = TypedDict("_StatementPredicateExecutionLimits3Required", {
+    "timeout_ms": int,
+    "output_bytes": int,
+    "net_bytes": int,
+    "net_connections": int,
+})
+_StatementPredicateExecutionLimits3Optional = TypedDict("_StatementPredicateExecutionLimits3Optional", {
+}, total=False)
+
+
+class StatementPredicateExecutionLimits3(_StatementPredicateExecutionLimits3Required, _StatementPredicateExecutionLimits3Optional):
+    """Fields of `StatementPredicateExecutionLimits3`."""
+
+
 _StatementPredicateExecutionSkillModulesItemRequired = TypedDict("_StatementPredicateExecutionSkillModulesItemRequired", {
     "name": str,
     "sha256": str,
@@ -1402,8 +1587,24 @@ class StatementPredicateExecutionSkill(_StatementPredicateExecutionSkillRequired
     """Fields of `StatementPredicateExecutionSkill`."""
 
 
+_StatementPredicateExecutionUpstreamRequired = TypedDict("_StatementPredicateExecutionUpstreamRequired", {
+    "name": str,
+    "origin": str,
+    "era": Optional[Literal["modern", "legacy"]],
+    "definition_sha256": str,
+    "request_sha256": Optional[str],
+    "response_sha256": Optional[str],
+})
+_StatementPredicateExecutionUpstreamOptional = TypedDict("_StatementPredicateExecutionUpstreamOptional", {
+}, total=False)
+
+
+class StatementPredicateExecutionUpstream(_StatementPredicateExecutionUpstreamRequired, _StatementPredicateExecutionUpstreamOptional):
+    """Fields of `StatementPredicateExecutionUpstream`."""
+
+
 _StatementPredicateExecutionRequired = TypedDict("_StatementPredicateExecutionRequired", {
-    "outcome": Optional[Union[StatementPredicateExecutionOutcome1, StatementPredicateExecutionOutcome2, StatementPredicateExecutionOutcome3, StatementPredicateExecutionOutcome4, StatementPredicateExecutionOutcome5, StatementPredicateExecutionOutcome6, StatementPredicateExecutionOutcome7, StatementPredicateExecutionOutcome8, StatementPredicateExecutionOutcome9, StatementPredicateExecutionOutcome10, StatementPredicateExecutionOutcome11, StatementPredicateExecutionOutcome12, StatementPredicateExecutionOutcome13, StatementPredicateExecutionOutcome14, StatementPredicateExecutionOutcome15, StatementPredicateExecutionOutcome16]],
+    "outcome": Optional[Union[StatementPredicateExecutionOutcome1, StatementPredicateExecutionOutcome2, StatementPredicateExecutionOutcome3, StatementPredicateExecutionOutcome4, StatementPredicateExecutionOutcome5, StatementPredicateExecutionOutcome6, StatementPredicateExecutionOutcome7, StatementPredicateExecutionOutcome8, StatementPredicateExecutionOutcome9, StatementPredicateExecutionOutcome10, StatementPredicateExecutionOutcome11, StatementPredicateExecutionOutcome12, StatementPredicateExecutionOutcome13, StatementPredicateExecutionOutcome14, StatementPredicateExecutionOutcome15, StatementPredicateExecutionOutcome16, StatementPredicateExecutionOutcome17, StatementPredicateExecutionOutcome18, StatementPredicateExecutionOutcome19]],
     "stdout": Optional[StatementPredicateExecutionStdout],
     "stderr": Optional[StatementPredicateExecutionStderr],
     "connections": List[StatementPredicateExecutionConnectionsItem],
@@ -1416,8 +1617,9 @@ _StatementPredicateExecutionRequired = TypedDict("_StatementPredicateExecutionRe
 })
 _StatementPredicateExecutionOptional = TypedDict("_StatementPredicateExecutionOptional", {
     "cgroup": bool,
-    "limits": Union[StatementPredicateExecutionLimits1, StatementPredicateExecutionLimits2],
+    "limits": Union[StatementPredicateExecutionLimits1, StatementPredicateExecutionLimits2, StatementPredicateExecutionLimits3],
     "skill": StatementPredicateExecutionSkill,
+    "upstream": StatementPredicateExecutionUpstream,
     "files": "OutputFiles",
 }, total=False)
 
