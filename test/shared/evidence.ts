@@ -147,7 +147,17 @@ export function executedBundle(): Bundle {
     scope: 'once' as const,
     answers: [{ by: 'root', decision: 'approve' as const, channel: 'link', at_ms: NOW }],
   }
-  const origin = { reason: 'the customer asked for it' }
+  const origin = {
+    reason: 'the customer asked for it',
+    actor: {
+      issuer: 'https://id.example.com',
+      subject: 'repo:acme/app',
+      client: 'deploys',
+      acting: 'runner-7',
+      jti_sha256: sha256('jti'),
+    },
+    via: { protocol: 'mcp' as const, revision: '2026-07-28', client: 'example-client' },
+  }
   const facts = factsOf(call, { decision: decision('ask'), approval, origin })
   const proven = { cgroups: true, profile_sha256: sha256('profile') }
   const grant: Grant = {
