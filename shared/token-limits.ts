@@ -1,5 +1,5 @@
-// Bounds of agents' tokens and of their issuers, each with its reason. They are a part of `LIMITS`, where
-// code reads them.
+// Bounds of agents' tokens and of their issuers, each with its reason. They are a part of `LIMITS`,
+// where code reads them.
 
 const KiB = 1024
 

@@ -1,6 +1,6 @@
 // Verbs of the AuthZEN Authorization API 1.0. An evaluation is a dry run of a call (`dry-run.ts`):
-// it decides by the path of a proposal, and binds nothing. Whatever stops an evaluation makes its
-// decision false, so that a caller who reads `decision` alone fails closed (L6).
+// it decides like a proposal, and binds nothing. Any error makes the decision false, so that a
+// caller who reads `decision` alone fails closed (L6).
 
 import { entryOf, type Failure, type FieldError, failure } from '../../shared/failures.ts'
 import type { Result } from '../../shared/result.ts'

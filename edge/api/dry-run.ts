@@ -27,7 +27,7 @@ type HypotheticalCall = {
   readonly run: RunSpec
 }
 
-/** An agent learns of a tool that is not its own only that it has no such tool. */
+/** About a tool outside its allowlist, an agent learns only that it has no such tool. */
 export async function dryRun(
   env: Env,
   { directory, principal, actor }: Identified,

@@ -17,7 +17,7 @@ import { isTenant } from './known-tenants.ts'
 
 const REFUSED = {
   ...failure('unauthenticated', 'the token is not accepted'),
-  todo: 'get a fresh token; if that is refused too, an operator learns why with `countersign issuers test`',
+  todo: 'get a fresh token; if that is refused too, ask an operator to run `countersign issuers test` on it',
 }
 
 /** The header with which a request names the tenant of its token. */

@@ -40,9 +40,7 @@ export async function answerMcp(admitted: Admitted, body: Uint8Array): Promise<R
   if (foreign !== undefined) return refuse(foreign)
   const accepted = acceptedOf(request.headers)
   if (!accepted.json && !accepted.stream)
-    return refuse(
-      failure('not_acceptable', 'the `Accept` header names no type that this endpoint answers with'),
-    )
+    return refuse(failure('not_acceptable', 'the `Accept` header names no type that this endpoint can send'))
   if (!/^application\/json(?:;\s*charset=utf-8)?$/i.test(request.headers.get('content-type') ?? ''))
     return refuse(failure('unsupported_media_type', 'the body must be JSON'))
   if (request.headers.has('idempotency-key'))

@@ -14,7 +14,7 @@ import { type Id, type RpcError, rpcError } from './rpc.ts'
 
 export type JsonObject = { readonly [key: string]: Json }
 
-/** A request's own account of itself, in `_meta`. */
+/** The members of `_meta` in which a request describes itself. */
 export type RequestMeta = {
   readonly progressToken: Id | null
   /** Whether the client can hold a task, and whether it can open a page for its user. */
@@ -50,7 +50,7 @@ export type Refusal = { readonly id: Id | null; readonly error: RpcError }
 export const SESSION = /^[A-Za-z0-9_.-]{1,64}$/
 const OurMeta = z.strictObject({
   run: RunId.optional(),
-  session: z.string().regex(SESSION, 'has 1 to 64 of `A-Z a-z 0-9 _ . -`').optional(),
+  session: z.string().regex(SESSION, 'must have 1 to 64 characters of `A-Z a-z 0-9 _ . -`').optional(),
   idempotencyKey: z
     .string()
     .regex(/^[\x21-\x7e]{1,255}$/, 'has 1 to 255 visible ASCII characters')
@@ -60,7 +60,7 @@ const OurMeta = z.strictObject({
 })
 export type OurMeta = z.infer<typeof OurMeta>
 
-/** Other names are left out: the name is signed and shown. */
+/** A name of another form is dropped, because the name is signed and shown. */
 const CLIENT = /^[\x20-\x7e]+$/
 
 const NOT_JSON: ReadonlySet<Code> = new Set(['not_json', 'json_bad_text'])
@@ -81,14 +81,14 @@ export function readMessage(bytes: Uint8Array, headers: Headers): Result<McpMess
   const id = idOf(body['id'])
   if (body['jsonrpc'] !== '2.0') return malformed(id ?? null, '`jsonrpc` must be "2.0"')
   if (id === undefined && 'id' in body)
-    return malformed(null, `\`id\` must be an integer or a text of up to ${LIMITS.mcp_id_chars} characters`)
+    return malformed(null, `\`id\` must be an integer or a string of up to ${LIMITS.mcp_id_chars} characters`)
   const { method, params = {} } = body
   if (method === undefined && ('result' in body || 'error' in body))
     return isModernHeader(headers)
       ? malformed(id ?? null, 'this server sends no requests, so it takes no responses')
       : ok({ kind: 'response' })
   if (typeof method !== 'string' || method.length > 128)
-    return malformed(id ?? null, '`method` must be a text of up to 128 characters')
+    return malformed(id ?? null, '`method` must be a string of up to 128 characters')
   if (!isObject(params)) return malformed(id ?? null, '`params` must be an object')
   return readEra({ id, method, params }, headers)
 }
@@ -130,7 +130,7 @@ function readModern(
 ): Result<McpMessage, Refusal> {
   const { [META.version]: version } = meta
   if (typeof version !== 'string')
-    return refuse(id ?? null, rpcError(400, RPC.invalidParams, `\`${META.version}\` must be a text`))
+    return refuse(id ?? null, rpcError(400, RPC.invalidParams, `\`${META.version}\` must be a string`))
   const different = checkModernHeaders(headers, { version, method, params })
   if (different !== undefined) return refuse(id ?? null, rpcError(400, RPC.headerMismatch, different))
   if (version !== MODERN)
@@ -153,7 +153,7 @@ function readModern(
 /** Capabilities count for this request only, and only a modern request has them. */
 function readMeta(meta: JsonObject, modern: boolean): Result<RequestMeta, string> {
   const progressToken = meta['progressToken'] === undefined ? null : idOf(meta['progressToken'])
-  if (progressToken === undefined) return err('`progressToken` must be an integer or a short text')
+  if (progressToken === undefined) return err('`progressToken` must be an integer or a short string')
   const own = Object.entries(meta).flatMap(([key, value]) =>
     key.startsWith(OURS) ? [[key.slice(OURS.length), value] as const] : [],
   )

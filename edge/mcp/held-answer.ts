@@ -1,7 +1,7 @@
-// Answers a request that has to wait: as server-sent events or as one JSON document, with a comment
-// or a blank in between, so that nobody cuts a silent connection. Only a stream that is pulled
-// notices in workerd that its client is gone, and only at the second write afterwards: the first
-// one makes the client's host refuse.
+// Answers a request that has to wait: as server-sent events or as one JSON document. While it waits
+// it sends comments or blanks, so that intermediaries don't close a silent connection. The writes
+// also detect a closed client: the first write after the close still succeeds and makes the peer
+// reset the connection, so workerd cancels the stream at the second one.
 
 import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -31,15 +31,15 @@ export type Held = {
 type Context = Pick<McpContext, 'request' | 'accepted' | 'stillCaller'>
 type Step = IteratorResult<string, LastMessage>
 
-/** How a kind of response carries messages, and what it sends to show that it is still there. */
-type Framing = { readonly type: string; readonly still: string; readonly message: (text: string) => string }
-const EVENTS: Framing = { type: 'text/event-stream', still: ':\n\n', message: (text) => `data: ${text}\n\n` }
+/** How a kind of response carries messages, and what it sends while there is none. */
+type Framing = { readonly type: string; readonly idle: string; readonly message: (text: string) => string }
+const EVENTS: Framing = { type: 'text/event-stream', idle: ':\n\n', message: (text) => `data: ${text}\n\n` }
 /** JSON may begin with blanks. */
-const DOCUMENT: Framing = { type: 'application/json', still: '\n', message: (text) => text }
+const DOCUMENT: Framing = { type: 'application/json', idle: '\n', message: (text) => text }
 
 /**
- * Before the answer we wait for the refusal of a client that is gone, for a part of the time that
- * the client has waited anyway.
+ * How long to wait, before the answer, for a closed client to reset the connection: a part of the
+ * time that the client has waited already.
  */
 const PROBE_PART = 1 / 10
 const PROBE_LEAST_MS = 30
@@ -68,18 +68,18 @@ export function answerHeld({ request, accepted, stillCaller }: Context, held: He
       }
       next ??= messages
         .next()
-        .catch((error: unknown) => ({ done: true, value: brokenOff(request, id, error) }))
+        .catch((error: unknown) => ({ done: true, value: interruptedWait(request, id, error) }))
       const step = await nextOrHeartbeat(next)
       if ((await stillCaller()) === null) {
         send(framing.message(errorMessage(id, failureError(UNKNOWN_KEY))))
         return end()
       }
-      if (step === 'heartbeat') return send(framing.still)
+      if (step === 'heartbeat') return send(framing.idle)
       next = undefined
-      if (step.done !== true) return send(accepted.stream ? framing.message(step.value) : framing.still)
+      if (step.done !== true) return send(accepted.stream ? framing.message(step.value) : framing.idle)
       last = step.value
       state = 'probed'
-      send(framing.still)
+      send(framing.idle)
     },
     cancel: () => Promise.allSettled([released(), gone()]).then(() => undefined),
   })
@@ -89,10 +89,13 @@ export function answerHeld({ request, accepted, stillCaller }: Context, held: He
 const pause = (ms: number): Promise<void> => new Promise((go) => setTimeout(go, ms))
 
 /** The wait failed, for example because the run's object restarted. The call itself goes on. */
-function brokenOff(request: Request, id: Id, error: unknown): LastMessage {
+function interruptedWait(request: Request, id: Id, error: unknown): LastMessage {
   const request_id = requestId(request)
   logError(error, { request_id })
-  const why = failure('internal', `the wait broke off, logged as ${request_id}; ask again to go on waiting`)
+  const why = failure(
+    'internal',
+    `the wait was interrupted, logged as ${request_id}; repeat the request to go on waiting`,
+  )
   return { message: errorMessage(id, failureError(why)) }
 }
 

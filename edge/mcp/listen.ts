@@ -1,5 +1,6 @@
 // subscriptions/listen: a stream that stays open and reports changes of the list of tools and of
-// tasks. It is a courtesy: a client that misses one reads again.
+// tasks. Delivery is best effort: a client
+// that misses a report reads the list or the task again.
 
 import { randomUUID } from 'node:crypto'
 import { LIMITS } from '../../shared/limits.ts'
@@ -18,12 +19,12 @@ import { toolListOf } from './tool-list.ts'
 const RENEW_MS = 15_000
 
 type Task = { readonly id: string; readonly found: FoundCall; position: StreamPosition }
-type Wanted = { readonly tools: boolean; readonly tasks: readonly Task[] }
+type Topics = { readonly tools: boolean; readonly tasks: readonly Task[] }
 
 export async function listen(context: McpContext, request: McpRequest): Promise<Response> {
   const { env, agent } = context
-  const wanted = readWanted(context, request)
-  if (wanted === undefined)
+  const topics = readTopics(context, request)
+  if (topics === undefined)
     return errorAnswer(
       request.id,
       invalidParams('`notifications` must be an object; accept `text/event-stream`'),
@@ -38,8 +39,8 @@ export async function listen(context: McpContext, request: McpRequest): Promise<
   }
   const subscription = { [META.subscription]: request.id }
   async function* messages(): AsyncGenerator<string, LastMessage, void> {
-    const admitted = await renew() // above the limit nothing is honoured
-    const { tools, tasks } = admitted ? (wanted ?? NOTHING) : NOTHING
+    const admitted = await renew() // beyond the limit of open streams nothing is reported
+    const { tools, tasks } = admitted ? (topics ?? NO_TOPICS) : NO_TOPICS
     yield notification('notifications/subscriptions/acknowledged', {
       notifications: {
         ...(tools ? { toolsListChanged: true } : {}),
@@ -58,10 +59,10 @@ export async function listen(context: McpContext, request: McpRequest): Promise<
   })
 }
 
-const NOTHING: Wanted = { tools: false, tasks: [] }
+const NO_TOPICS: Topics = { tools: false, tasks: [] }
 
-/** The part of the wish that can be honoured: tasks of others don't exist for this agent. */
-function readWanted(context: McpContext, { params, meta }: McpRequest): Wanted | undefined {
+/** The requested notifications. An id of another agent's task is ignored like an unknown one. */
+function readTopics(context: McpContext, { params, meta }: McpRequest): Topics | undefined {
   const { notifications } = params
   if (!isObject(notifications) || !context.accepted.stream) return undefined
   const { toolsListChanged, taskIds } = notifications
@@ -84,7 +85,7 @@ type Open = {
 /** Ends when the stream is closed, its slot is lost, or the caller may no longer read. */
 async function* changes(
   context: McpContext,
-  { tools, tasks }: Wanted,
+  { tools, tasks }: Topics,
   { subscription, isOpen, renew }: Open,
 ): AsyncGenerator<string, void, void> {
   const { agent } = context

@@ -1,6 +1,6 @@
-// The words that a model reads about a call: one table from the call's state to a tool result. Pure. A denial
-// or a failure is a result with `isError`, because models see no JSON-RPC errors. Our sentences and
-// a tool's output never share a text block: the output is untrusted.
+// The text that a model reads about a call: one table from the call's state to a tool result. Pure.
+// A denial or a failure is a result with `isError`, because models see no JSON-RPC errors. Our
+// sentences and a tool's output never share a text block: the output is untrusted.
 
 import { z } from 'zod'
 import { adviceOf, type Code, entryOf, FAILURES, type Failure } from '../../shared/failures.ts'
@@ -18,7 +18,7 @@ export type ToolResult = {
   readonly _meta: Readonly<Record<string, unknown>>
 }
 
-/** How a call that has not ended is answered, by what the client can do. */
+/** The answer's form for a call that has not ended, which depends on the client's capabilities. */
 export type PendingForm = 'task' | 'wait' | 'result'
 
 /** `round`: how often this call has been answered with a `requestState` before. */
@@ -28,7 +28,7 @@ export function pendingForm(era: Era, tasks: boolean, round: number): PendingFor
   return round < LIMITS.mcp_rounds ? 'wait' : 'result'
 }
 
-export type Telling = {
+export type ResultOptions = {
   readonly publicUrl: string
   /** The call was proposed by an earlier request; this one attached to it. */
   readonly joined: boolean
@@ -38,19 +38,19 @@ export type Telling = {
 
 export const isPending = ({ ended_at_ms }: Call): boolean => ended_at_ms === undefined
 
-export function resultOfCall(call: Call, telling: Telling): ToolResult {
-  const notes = notesOn(call, telling)
-  const told = isPending(call) ? pending(call) : ended(call, telling)
+export function resultOfCall(call: Call, options: ResultOptions): ToolResult {
+  const notes = notesOn(call, options)
+  const body = isPending(call) ? pending(call) : ended(call, options)
   return {
-    ...told,
-    content: [...notes.map(text), ...told.content],
-    _meta: metaOf(call, telling.publicUrl),
+    ...body,
+    content: [...notes.map(text), ...body.content],
+    _meta: metaOf(call, options.publicUrl),
   }
 }
 
 const text = (line: string): Block => ({ type: 'text', text: line })
 
-function notesOn(call: Call, { joined }: Telling): string[] {
+function notesOn(call: Call, { joined }: ResultOptions): string[] {
   const { id, edited, state } = call
   return [
     ...(joined ? [`Joined ${id}, which an equal request proposed before; nothing was proposed again.`] : []),
@@ -62,21 +62,21 @@ function notesOn(call: Call, { joined }: Telling): string[] {
   ]
 }
 
-type Told = Omit<ToolResult, '_meta'>
+type ResultBody = Omit<ToolResult, '_meta'>
 
-function pending({ id, tool, state, approval }: Call): Told {
+function pending({ id, tool, state, approval }: Call): ResultBody {
   const waits =
     state === 'awaiting_approval' && approval !== undefined
       ? `waits for a human approver until ${clock(approval.expires_at)}`
       : state === 'running'
         ? 'is running'
         : 'is approved and waits for its executor'
-  const seen = approval === undefined ? '' : ` The approval is awaited at ${approval.page}.`
+  const where = approval === undefined ? '' : ` An approver can answer at ${approval.page}.`
   return {
     content: [
       text(
         `PENDING: not done yet. Call ${id} of \`${tool}\` ${waits}. Do not call \`${tool}\` again for this: ` +
-          `call \`${RESULT_TOOL}\` with {"call":"${id}"} to get the result, or go on with other work.${seen}`,
+          `call \`${RESULT_TOOL}\` with {"call":"${id}"} to get the result, or go on with other work.${where}`,
       ),
     ],
     structuredContent: {
@@ -91,12 +91,12 @@ function pending({ id, tool, state, approval }: Call): Told {
   }
 }
 
-function ended(call: Call, telling: Telling): Told {
+function ended(call: Call, options: ResultOptions): ResultBody {
   const { state, decision, result } = call
   const why = result?.error?.detail ?? ''
   switch (state) {
     case 'succeeded':
-      return succeeded(call, telling)
+      return succeeded(call, options)
     case 'denied':
       return failed([`Denied by policy: ${decision.reason}.`, ...remedies(call)])
     case 'rejected':
@@ -107,11 +107,11 @@ function ended(call: Call, telling: Telling): Told {
         'Propose it again only if it is still needed.',
       ])
     case 'released':
-      return failed(['It was allowed, and is for the agent’s own program to run. Nothing ran here.'])
+      return failed(['It was allowed. The agent’s own program has to run it; Countersign ran nothing.'])
     case 'lapsed':
       return failed([`It was allowed but did not run: ${sentence(why)}`, advice(call)])
     case 'cancelled':
-      return failed([`It was cancelled. ${sentence(why)}`.trim()], outputOf(call, telling))
+      return failed([`It was cancelled. ${sentence(why)}`.trim()], outputOf(call, options))
     case 'indeterminate':
       return failed([
         `The outcome is unknown; it may have happened: ${sentence(why)}`,
@@ -123,26 +123,26 @@ function ended(call: Call, telling: Telling): Told {
           `It ${state === 'timed_out' ? 'ran out of time' : 'failed'}: ${sentence(failureText(call))}`,
           advice(call),
         ],
-        outputOf(call, telling),
+        outputOf(call, options),
       )
   }
 }
 
-const failed = (lines: readonly string[], output: readonly Block[] = []): Told => ({
+const failed = (lines: readonly string[], output: readonly Block[] = []): ResultBody => ({
   content: [text(lines.filter((line) => line !== '').join(' ')), ...output],
   isError: true,
 })
 
-function succeeded(call: Call, telling: Telling): Told {
-  if (isMcpResult(call.plan?.executor.output)) return ownResult(call, telling)
+function succeeded(call: Call, options: ResultOptions): ResultBody {
+  if (isMcpResult(call.plan?.executor.output)) return ownResult(call, options)
   const structured = structuredOf(call)
   if (structured === undefined && declaresOutput(call))
     return failed(
       ['It ran, but its output was cut, so it no longer matches its schema.'],
-      outputOf(call, telling),
+      outputOf(call, options),
     )
   return {
-    content: outputOf(call, telling),
+    content: outputOf(call, options),
     ...(structured === undefined ? {} : { structuredContent: structured }),
   }
 }
@@ -161,10 +161,10 @@ const OwnResult = z.strictObject({
 })
 
 /** The tool speaks MCP itself: its result is passed on as it is. */
-function ownResult(call: Call, telling: Telling): Told {
+function ownResult(call: Call, options: ResultOptions): ResultBody {
   const structured = structuredOf(call)
   const read = OwnResult.safeParse(structured)
-  if (!read.success) return failed(['It ran, but its output is no result of MCP.'], outputOf(call, telling))
+  if (!read.success) return failed(['It ran, but its output is not an MCP result.'], outputOf(call, options))
   const { content, structuredContent, isError } = read.data
   return {
     content,
@@ -183,8 +183,8 @@ function structuredOf(call: Call): Record<string, unknown> | undefined {
   return JSON.parse(result.output) as Record<string, unknown>
 }
 
-/** The output as a block of its own, and where the rest of it is. */
-function outputOf({ id, run, result }: Call, { publicUrl, chars }: Telling): Block[] {
+/** The output in a separate block, and the address of the rest of it. */
+function outputOf({ id, run, result }: Call, { publicUrl, chars }: ResultOptions): Block[] {
   if (result === undefined) return []
   const { output, encoding, stderr, truncated, files } = result
   const at = `${publicUrl}/v1/runs/${run}/calls/${id}`
@@ -192,7 +192,7 @@ function outputOf({ id, run, result }: Call, { publicUrl, chars }: Telling): Blo
   const isText = encoding === 'utf-8'
   const notes = [
     ...(isText ? [] : [`The output is not text; it is at ${at}.`]),
-    ...(isText && !whole ? [`The output is cut; what is kept of it is at ${at}.`] : []),
+    ...(isText && !whole ? [`The output is cut; the kept part is at ${at}.`] : []),
     ...filesOf(files, at),
   ]
   return [

@@ -23,7 +23,7 @@ export type RunHandle = {
 
 type Caller = { readonly env: Env; readonly agent: AgentPrincipal }
 
-/** Sealed and not stored: a client can't recover from a session that the edge has forgotten. */
+/** Sealed, not stored: clients can't recover when a server loses their session. */
 export const newSession = ({ env, agent }: Caller): string =>
   seal(identityOf(env).mcpKey, 'session', agent, { nonce: randomBytes(10).toString('base64url') })
 
@@ -45,7 +45,9 @@ export function findRunFor(
 ): Result<RunHandle, RpcError> {
   const header = headers.get('countersign-session')
   if (header !== null && !SESSION.test(header))
-    return err(invalidParams('the header `Countersign-Session` has 1 to 64 of `A-Z a-z 0-9 _ . -`'))
+    return err(
+      invalidParams('the header `Countersign-Session` must have 1 to 64 characters of `A-Z a-z 0-9 _ . -`'),
+    )
   const named = new Set([path, header, ours.session].filter((one) => one !== null && one !== undefined))
   if (named.size + (ours.run === undefined ? 0 : 1) > 1)
     return err(invalidParams('name one run or one session, by path, header or `_meta`'))
@@ -72,7 +74,7 @@ function existing({ env, agent }: Caller, id: string): Result<RunHandle, RpcErro
     : err(invalidParams(run.error.detail))
 }
 
-/** An agent that is created again under its name is another agent, and gets other runs. */
+/** An agent that is deleted and created again under its name gets other runs. */
 function created(
   { env, agent }: Caller,
   key: string,

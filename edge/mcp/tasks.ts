@@ -1,5 +1,6 @@
 // The Tasks extension: a call that has not ended, as a task that its client reads and cancels. A
-// task is the call itself; its id is sealed, so nothing is stored and nobody else's id opens.
+// task is the call itself. Its id is sealed, so the edge stores nothing, and an id works only for
+// its own agent.
 
 import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -33,7 +34,7 @@ const MISSING = rpcError(400, RPC.missingCapability, 'declare the Tasks extensio
   requiredCapabilities: { extensions: { [TASKS]: {} } },
 })
 
-/** Approval and claim have to come within these times, and the answer is kept for a while. */
+/** The time for an approval and a claim, and then for fetching the answer. */
 const lifetimeOf = ({ approval, created_at_ms }: Call): number =>
   (approval?.expires_at ?? created_at_ms) - created_at_ms + LIMITS.claim_window_ms + LIMITS.mcp_task_ms
 

@@ -40,21 +40,21 @@ type Params = {
   readonly requestState: string | undefined
 }
 /** A call that this request waits for. */
-type Awaited = {
+type PendingCall = {
   readonly found: FoundCall
   readonly call: Call
   readonly joined: boolean
   /** How often the call was answered with a `requestState` before. */
   readonly round: number
-  /** Whether nothing but this request leads its client to the call. */
+  /** Whether the client can find the call only through this request. */
   readonly onlyLead: boolean
-  /** The id under which the run knows this request, if its client can cancel it by it. */
+  /** The run's id for this request, if the client can cancel the request by id. */
   readonly request: string | null
 }
 
 const UNKNOWN_CALL = failure('not_found', 'there is no such call of yours')
 const UNKNOWN_STATE = invalidParams(
-  'this `requestState` belongs to no waiting call of yours with these arguments',
+  'this `requestState` is not for a pending call of yours with these arguments; call the tool without it',
 )
 
 export async function callTool(context: McpContext, request: McpRequest): Promise<Response> {
@@ -79,7 +79,7 @@ function readParams({ era, params }: McpRequest): Result<Params, RpcError> {
     : err(UNKNOWN_STATE)
 }
 
-/** The same answer for a tool that does not exist and for one that is not the agent's. */
+/** A tool that does not exist and one outside the agent's allowlist get the same answer. */
 function isKnown({ directory, agent }: McpContext, name: string): boolean {
   const tool = directory.tools.get(name)
   return name === RESULT_TOOL || (tool !== undefined && isListed(agent, name))
@@ -122,7 +122,7 @@ async function propose(context: McpContext, request: McpRequest, { name, args }:
   return answerAwaited(context, request, { name, args, requestState: undefined }, awaited, hold)
 }
 
-/** Reads on: a retry with a `requestState` proposes nothing, whatever became of the call. */
+/** Only reads: a retry with a `requestState` never proposes, even if the call has ended. */
 async function resume(
   context: McpContext,
   request: McpRequest,
@@ -176,7 +176,7 @@ async function answerAwaited(
   context: McpContext,
   request: McpRequest,
   params: Params,
-  awaited: Awaited,
+  awaited: PendingCall,
   hold: number,
 ): Promise<Response> {
   const { env, agent } = context
@@ -213,7 +213,7 @@ async function answerAwaited(
   })
 }
 
-/** Tells the run that its client has the answer. A denial and a pending call need no such note. */
+/** Reports to the run that the client has the answer. Denials and pending calls need no report. */
 function noteAnswer(
   agent: string,
   { run, n }: FoundCall,
@@ -229,7 +229,7 @@ function messageOn(
   { env, agent, publicUrl }: McpContext,
   { id, era, meta }: McpRequest,
   { name, args }: Params,
-  { call, joined, round }: Awaited,
+  { call, joined, round }: PendingCall,
 ): string {
   const form = isPending(call) ? pendingForm(era, meta.tasks, round) : 'result'
   if (form === 'task') return resultMessage(id, resultFor(era, createdTask(env, agent, call)))
@@ -243,13 +243,13 @@ function messageOn(
   return resultMessage(id, resultFor(era, resultOfCall(call, { publicUrl, joined, chars })))
 }
 
-/** For the record: nothing of it decides. */
+/** Recorded only: no decision depends on it. */
 const originOf = ({ revision, meta: { client, ours } }: McpRequest): CallOrigin => ({
   ...(ours.reason === undefined ? {} : { reason: ours.reason }),
   via: { protocol: 'mcp', revision, ...(client === null ? {} : { client }) },
 })
 
-/** How long this request is held: as it asks, or by what its client can do. */
+/** How long to hold this request: as long as it asks for, or the default of its kind of client. */
 function holdMs({ request }: McpContext, { era, meta }: McpRequest): number {
   const asked = meta.ours.waitS ?? preferredWait(request)
   const usual =
@@ -265,7 +265,7 @@ const waitOf = (seconds: unknown): number | undefined =>
 const toolResult = ({ id, era }: McpRequest, why: Failure): Response =>
   jsonAnswer(resultMessage(id, resultFor(era, resultOfRefusal(why))))
 
-/** A refused proposal. What the model can't mend is an error of the protocol. */
+/** A refused proposal. A fault that the model can't correct is a JSON-RPC error. */
 function refuse(request: McpRequest, why: Failure): Response {
   if (why.code === 'not_found') return errorAnswer(request.id, invalidParams(why.detail))
   if (why.code !== 'unavailable' && why.code !== 'internal') return toolResult(request, why)

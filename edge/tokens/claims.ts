@@ -20,7 +20,7 @@ export function checkClaims(
   now: number,
 ): Result<MatchedToken, Refusal> {
   const ours = audiencesOf(claims).some((audience) => issuer.audiences.has(audience))
-  if (!ours) return refuse('audience', `\`aud\` is none of ${[...issuer.audiences].join(', ')}`)
+  if (!ours) return refuse('audience', `\`aud\` contains none of ${[...issuer.audiences].join(', ')}`)
   const times = checkTimes(claims, issuer, now / 1000)
   if (!times.ok) return times
   const missing = issuer.spec.require.find((name) => claims[name] === undefined)
@@ -41,8 +41,8 @@ export function checkClaims(
 function actorIn({ iss, sub, azp, client_id, act, jti }: Claims): Result<Actor, Refusal> {
   const client = azp ?? client_id
   const acting = typeof act === 'object' && act !== null && !Array.isArray(act) ? act['sub'] : act
-  if (act !== undefined && typeof acting !== 'string') return refuse('malformed', '`act` names no `sub`')
-  if (jti !== undefined && typeof jti !== 'string') return refuse('malformed', '`jti` is not text')
+  if (act !== undefined && typeof acting !== 'string') return refuse('malformed', '`act` has no `sub`')
+  if (jti !== undefined && typeof jti !== 'string') return refuse('malformed', '`jti` is not a string')
   const read = Actor.safeParse({
     issuer: iss,
     subject: sub,
@@ -54,7 +54,7 @@ function actorIn({ iss, sub, azp, client_id, act, jti }: Claims): Result<Actor, 
     ? ok(read.data)
     : refuse(
         'missing_claim',
-        '`sub`, or another claim that names somebody, is not a text of 1 to 512 characters',
+        '`sub`, or another claim that names somebody, is not a string of 1 to 512 characters',
       )
 }
 

@@ -80,7 +80,7 @@ export class KeySource {
 
   async #fetch(id: string, spec: IssuerSpec, forUnknown: boolean): Promise<void> {
     const before = this.#entries.get(id) ?? EMPTY
-    const keys = await this.#fetchKeys(spec).catch(() => undefined) // the runtime's error would tell what is behind a name
+    const keys = await this.#fetchKeys(spec).catch(() => undefined) // the runtime's error would reveal hosts behind a name
     const now = this.#now()
     const unknownAt = forUnknown ? now + LIMITS.key_set_unknown_ms : before.unknownAt
     this.#entries.set(

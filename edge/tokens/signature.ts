@@ -1,5 +1,5 @@
 // Checks the signature of a token with `jose`; nothing else imports it. The caller has checked the
-// header, so the library's own look at it can only refuse more.
+// header, so the library's own check of it can only refuse more.
 
 import type { JWK } from 'jose'
 import { JWKSNoMatchingKey } from 'jose/errors'

@@ -24,7 +24,7 @@ export type UnverifiedToken = {
   readonly claims: Claims
 }
 
-/** Whether a bearer is meant as a token. Keys contain no dot. */
+/** Whether a bearer credential is a token rather than a key. Keys contain no dot. */
 export const isToken = (bearer: string): boolean => /^[^.]*\.[^.]*\.[^.]*$/.test(bearer)
 
 const BOUNDS = { bytes: LIMITS.token_bytes, depth: 16, nodes: 1_000 }
@@ -63,10 +63,10 @@ function faultInHeader(header: Record<string, Json>): string | undefined {
   const own = OWN_KEY.find((name) => name in header)
   if (own !== undefined) return `the header has \`${own}\`: a token may not bring its own key`
   if ('crit' in header) return 'the header has `crit`: no extension is supported'
-  if ('kid' in header && typeof header['kid'] !== 'string') return '`kid` is not text'
+  if ('kid' in header && typeof header['kid'] !== 'string') return '`kid` is not a string'
   const { typ } = header
   const type = typeof typ === 'string' ? typ.toLowerCase().replace(/^application\//, '') : typ
-  return TYPES.has(type) ? undefined : '`typ` says that this is no access token'
+  return TYPES.has(type) ? undefined : '`typ` says that this is not an access token'
 }
 
 /** The values of `aud`, which is one text or a list (RFC 7519 §4.1.3). */

@@ -38,7 +38,7 @@ export async function verifyToken(
 ): Promise<Result<Result<VerifiedToken, Refusal>>> {
   const issuer = directory.issuers.get(String(token.claims['iss']))
   if (issuer === undefined || typeof token.claims['iss'] !== 'string')
-    return ok(refuse('issuer', '`iss` is no issuer of this tenant, compared exactly'))
+    return ok(refuse('issuer', '`iss` is not exactly equal to any issuer of this tenant'))
   if (!issuer.spec.algorithms.includes(token.algorithm))
     return ok(refuse('algorithm', `the issuer may not sign with ${token.algorithm}`))
   const checked = await checkWithKeys(env, directory, issuer, token, now)
@@ -47,7 +47,12 @@ export async function verifyToken(
   if (signature === 'unknown_key')
     return ok(refuse('key', 'no key of the issuer fits the `kid` and `alg` of the token'))
   if (signature === 'wrong')
-    return ok(refuse('signature', 'the signature is wrong, or its key is too weak or named by no `kid`'))
+    return ok(
+      refuse(
+        'signature',
+        'the signature is wrong, its key is too weak, or several keys fit and no `kid` selects one',
+      ),
+    )
   const matched = checkClaims(token.claims, issuer, now)
   if (!matched.ok) return ok(matched)
   const { agent: name, actor, expiresAt } = matched.value

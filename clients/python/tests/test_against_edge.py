@@ -40,7 +40,7 @@ def answer(call: Any, decision: str) -> None:
 
 
 class Interceptor:
-    """Stands before the edge: forwards requests, and drops or replaces some answers."""
+    """A proxy before the edge: forwards requests, and drops or replaces some answers."""
 
     def __init__(self) -> None:
         self.seen: List[Tuple[str, str, Dict[str, str]]] = []

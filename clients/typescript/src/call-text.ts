@@ -31,7 +31,7 @@ function sentenceFor({ state, decision, result }: Call): string {
     case 'expired':
       return 'Nobody approved this call in time. It did not run.'
     case 'released':
-      return 'The call was allowed, for the agent’s own program to run. Countersign ran nothing.'
+      return 'The call was allowed. The agent’s own program has to run it; Countersign ran nothing.'
     case 'lapsed':
       return 'No worker took this call in time. It did not run; it can be tried again.'
     case 'cancelled':

@@ -127,7 +127,7 @@ export class Countersign {
       const asked = Date.now()
       const now = await this.read(call, { waitS, ...(signal === undefined ? {} : { signal }) })
       if (hasEnded(now) || Date.now() >= until) return now
-      // Something in between may answer at once; then we must not ask without a pause.
+      // An intermediary may answer before the time is up: pause, so that this is no busy loop.
       if (Date.now() - asked < 1_000) await pause(Math.min(1_000, until - Date.now()), signal)
     }
   }

@@ -20,7 +20,7 @@ afterAll(() => stack.stop())
 
 type Era = 'modern' | 'legacy'
 
-test('calls of clients that went away are cancelled after their time, and only those', {
+test('a waiting call is cancelled two minutes after its client disconnected, and no other call is', {
   timeout: 120_000,
 }, async () => {
   const fixtures = new Fixtures('abandoned', stack.dev)

@@ -26,7 +26,7 @@ const modern = (method: string, params = {}, meta: Record<string, unknown> = MOD
   params: { ...params, _meta: meta },
 })
 
-test('what is not one JSON-RPC message is refused with the code of the reason', () => {
+test('a body that is not exactly one JSON-RPC message is refused with the code for its fault', () => {
   const table: [unknown, number][] = [
     ['', -32700],
     ['{', -32700],
@@ -53,7 +53,7 @@ test('what is not one JSON-RPC message is refused with the code of the reason', 
   for (const [body, code] of table) expect(read(body), String(body)).toMatchObject({ status: 400, code })
 })
 
-test('an id is a text or an integer, and comes back with the refusal', () => {
+test('a request id is a string or an integer, and a refusal repeats it', () => {
   for (const id of [null, 1.5, true, {}, [], 'x'.repeat(257)])
     expect(read({ jsonrpc: '2.0', id, method: 'ping' })).toEqual(refused(400, -32600))
   for (const id of [0, -1, 1, 'x', ''])
@@ -61,7 +61,7 @@ test('an id is a text or an integer, and comes back with the refusal', () => {
   expect(read({ jsonrpc: '2.0', id: 'a', method: 5 })).toEqual(refused(400, -32600, 'a'))
 })
 
-test('the era is decided by `_meta`, then by the header, and the two may not contradict', () => {
+test('`_meta`, then the header, decides the era of a message, and a contradiction is refused', () => {
   const table: [string, unknown, Headers, unknown][] = [
     ['a modern request', modern('tools/list'), headersOf('tools/list'), { kind: 'request', era: 'modern' }],
     ['no header', modern('tools/list'), new Headers(), refused(400, -32020, 7)],
@@ -201,7 +201,7 @@ test('the era is decided by `_meta`, then by the header, and the two may not con
     expect(read(body, headers), title).toMatchObject(expected as object)
 })
 
-test('capabilities and our own keys of `_meta` are read strictly', () => {
+test('unknown or malformed capabilities and keys of ours in `_meta` are refused', () => {
   const meta = (more: Record<string, unknown>) =>
     read(modern('tools/list', {}, { ...MODERN, ...more }), headersOf('tools/list'))
   expect(meta({})).toMatchObject({
@@ -239,7 +239,7 @@ test('capabilities and our own keys of `_meta` are read strictly', () => {
     expect(meta(wrong), JSON.stringify(wrong)).toEqual(refused(400, -32602, 7))
 })
 
-test('a value of a header is decoded before it is compared, and bad base64 equals nothing', () => {
+test('a header value is decoded before it is compared, and malformed base64 never matches', () => {
   expect(['a', '=?base64?w6k=?=', '=?base64??='].map(decodeHeader)).toEqual(['a', 'é', ''])
   for (const bad of [null, '=?base64?w6k?=', '=?base64?w6l=?=', '=?base64?/w==?='])
     expect(decodeHeader(bad)).toBeUndefined()

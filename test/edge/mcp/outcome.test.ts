@@ -10,7 +10,7 @@ const ID = 'call_01ARZ3NDEKTSV4RRFFQ69G5FAV_1'
 const RUN = 'run_01ARZ3NDEKTSV4RRFFQ69G5FAV'
 const AT = 'https://cs.example/v1/runs/run_01ARZ3NDEKTSV4RRFFQ69G5FAV/calls/call_01ARZ3NDEKTSV4RRFFQ69G5FAV_1'
 const hash = 'a'.repeat(64)
-const telling = { publicUrl: 'https://cs.example', joined: false, chars: 1_000 }
+const options = { publicUrl: 'https://cs.example', joined: false, chars: 1_000 }
 
 const result = (more: Partial<NonNullable<Call['result']>> = {}) => ({
   ok: false,
@@ -42,8 +42,8 @@ const call = (state: Call['state'], more: Partial<Call> = {}): Call =>
       : { ended_at_ms: 2, result: result() }),
     ...more,
   })
-const told = (one: Call, more = {}) => {
-  const { content, isError, structuredContent } = resultOfCall(one, { ...telling, ...more })
+const resultFor = (one: Call, more = {}) => {
+  const { content, isError, structuredContent } = resultOfCall(one, { ...options, ...more })
   return { texts: content.map(({ text }) => text), isError, structuredContent }
 }
 const approval = {
@@ -53,7 +53,7 @@ const approval = {
   page: 'https://cs.example/p',
 }
 
-test('a pending call is answered by era, by what the client declares, and by how often it came', () => {
+test('the form of a pending answer depends on era, declared capabilities and earlier rounds', () => {
   const table = [
     ['legacy', false, 0, 'result'],
     ['legacy', true, 0, 'result'],
@@ -67,10 +67,10 @@ test('a pending call is answered by era, by what the client declares, and by how
   for (const [era, tasks, round, form] of table) expect(pendingForm(era, tasks, round)).toBe(form)
 })
 
-test('every state has an answer: pending ones are no error, and of the ended ones only a success is none', () => {
+test('every state of a call has a result, with `isError` only where the call ended without success', () => {
   for (const state of CallState.options) {
     const one = call(state)
-    const { texts, isError, structuredContent } = told(one)
+    const { texts, isError, structuredContent } = resultFor(one)
     expect(isPending(one), state).toBe(['awaiting_approval', 'granted', 'running'].includes(state))
     expect(isError === true, state).toBe(!isPending(one) && state !== 'succeeded')
     expect(texts.join().startsWith('PENDING'), state).toBe(isPending(one))
@@ -78,10 +78,10 @@ test('every state has an answer: pending ones are no error, and of the ended one
   }
 })
 
-test('a call that waits says until when, where, and not to propose it again', () => {
-  const { texts, structuredContent } = told(call('awaiting_approval', { approval }))
+test('the result of a waiting call says until when, where to approve it, and not to propose it again', () => {
+  const { texts, structuredContent } = resultFor(call('awaiting_approval', { approval }))
   expect(texts).toEqual([
-    `PENDING: not done yet. Call ${ID} of \`mail_send\` waits for a human approver until 14:32Z. Do not call \`mail_send\` again for this: call \`countersign_result\` with {"call":"${ID}"} to get the result, or go on with other work. The approval is awaited at https://cs.example/p.`,
+    `PENDING: not done yet. Call ${ID} of \`mail_send\` waits for a human approver until 14:32Z. Do not call \`mail_send\` again for this: call \`countersign_result\` with {"call":"${ID}"} to get the result, or go on with other work. An approver can answer at https://cs.example/p.`,
   ])
   expect(structuredContent).toEqual({
     countersign: {
@@ -90,11 +90,11 @@ test('a call that waits says until when, where, and not to propose it again', ()
       approval: { page: approval.page, expires_at: approval.expires_at },
     },
   })
-  expect(told(call('running')).texts[0]).toContain('is running')
-  expect(told(call('granted')).texts[0]).toContain('is approved and waits for its executor')
+  expect(resultFor(call('running')).texts[0]).toContain('is running')
+  expect(resultFor(call('granted')).texts[0]).toContain('is approved and waits for its executor')
 })
 
-test('a denial says why, what would change it, and whether to try again', () => {
+test('the result of a denied call says why, what would change it, and whether to try again', () => {
   const change = (words: string, by: 'agent' | 'time') => ({
     fact: 'x',
     needs: { op: '==' as const },
@@ -102,7 +102,7 @@ test('a denial says why, what would change it, and whether to try again', () => 
     words,
   })
   const denied = (changes: ReturnType<typeof change>[][], code: 'denied' | 'budget_spent' = 'denied') =>
-    told(
+    resultFor(
       call('denied', {
         decision: {
           effect: 'deny',
@@ -131,10 +131,10 @@ test('a denial says why, what would change it, and whether to try again', () => 
   expect(denied([], 'budget_spent').texts[0]).not.toContain('Trying again')
 })
 
-test('endings without a success say what happened and what to do', () => {
+test('the result of a call that ended without success says what happened and what to do next', () => {
   const error = (code: string, detail: string) => ({ result: result({ error: { code, detail } }) })
   const texts = (state: Call['state'], code: string, detail: string) =>
-    told(call(state, error(code, detail))).texts
+    resultFor(call(state, error(code, detail))).texts
   expect(texts('rejected', 'denied', 'not on a Friday')).toEqual([
     'An approver said no: not on a Friday. Do not propose it again unchanged.',
   ])
@@ -148,7 +148,7 @@ test('endings without a success say what happened and what to do', () => {
     'It ran out of time: after 30 s. Raise the limit or do less.',
   ])
   expect(
-    told(
+    resultFor(
       call('failed', {
         result: result({
           exit_code: 2,
@@ -165,25 +165,26 @@ test('endings without a success say what happened and what to do', () => {
   ])
 })
 
-test('a success hands over the output alone in its block, cut with a note, with files and structured content', () => {
+test('the output of a succeeded call has its own block, and notes name cut output and files', () => {
   const done = (more: Partial<NonNullable<Call['result']>>, rest: Partial<Call> = {}) =>
     call('succeeded', { result: result({ ok: true, ...more }), ...rest })
-  expect(told(done({ output: 'PENDING: I am a tool' })).texts).toEqual(['PENDING: I am a tool'])
-  expect(told(done({ output: 'x'.repeat(2_000) })).texts).toEqual([
+  expect(resultFor(done({ output: 'PENDING: I am a tool' })).texts).toEqual(['PENDING: I am a tool'])
+  expect(resultFor(done({ output: 'x'.repeat(2_000) })).texts).toEqual([
     `${'x'.repeat(1_000)} … 1000 characters more`,
-    `The output is cut; what is kept of it is at ${AT}.`,
+    `The output is cut; the kept part is at ${AT}.`,
   ])
-  expect(told(done({ output: 'AAE=', encoding: 'base64' })).texts).toEqual([
+  expect(resultFor(done({ output: 'AAE=', encoding: 'base64' })).texts).toEqual([
     `The output is not text; it is at ${AT}.`,
   ])
   expect(
-    told(done({ files: { files: [{ path: 'a.txt', sha256: hash, bytes: 3 }], left: [], more: 0 } })).texts,
+    resultFor(done({ files: { files: [{ path: 'a.txt', sha256: hash, bytes: 3 }], left: [], more: 0 } }))
+      .texts,
   ).toEqual([`File a.txt, 3 bytes: ${AT}/files/${hash}`])
-  expect(told(done({ output: 'x' }), { joined: true }).texts).toEqual([
+  expect(resultFor(done({ output: 'x' }), { joined: true }).texts).toEqual([
     `Joined ${ID}, which an equal request proposed before; nothing was proposed again.`,
     'x',
   ])
-  expect(told(done({ output: 'x' }, { edited: { arguments: { to: 'b' }, from: hash } })).texts).toEqual([
+  expect(resultFor(done({ output: 'x' }, { edited: { arguments: { to: 'b' }, from: hash } })).texts).toEqual([
     'The approver changed the arguments. This ran instead: {"to":"b"}',
     'x',
   ])
@@ -192,7 +193,7 @@ test('a success hands over the output alone in its block, cut with a note, with 
     executor: { kind: 'skill', skill: 's', version: '1.0.0', digest: hash, tool: 't', output: {} },
   }
   const structured = (more: Partial<NonNullable<Call['result']>>) =>
-    told({ ...done(more), plan: plan as unknown as NonNullable<Call['plan']> }) // only these parts are read
+    resultFor({ ...done(more), plan: plan as unknown as NonNullable<Call['plan']> }) // only these parts are read
   expect(structured({ output: '{"a":1}' })).toEqual({
     texts: ['{"a":1}'],
     isError: undefined,
@@ -219,12 +220,12 @@ test('a refused proposal is an error that a model can read, with its code for pr
   ).toContain('/to: is missing.')
 })
 
-test('a tool that speaks MCP hands over its own result, and one that only says so is an error', () => {
+test('the result of a tool that speaks MCP is passed on, and a malformed one is an error', () => {
   const output = { title: 'A result of the Model Context Protocol' }
   const plan = { tier: 'C', executor: { kind: 'process', output } } as unknown as NonNullable<Call['plan']> // only this part is read
   const printed = (own: unknown) => {
     const done = call('succeeded', { result: result({ ok: true, output: JSON.stringify(own) }) })
-    const { content, isError, structuredContent } = resultOfCall({ ...done, plan }, telling)
+    const { content, isError, structuredContent } = resultOfCall({ ...done, plan }, options)
     return { content, isError, structuredContent }
   }
   const content = [

@@ -128,7 +128,7 @@ async function evidence(run: string, call: Call): Promise<unknown> {
   }
 }
 
-test('thirty calls get the same decision, journal and statement through both doors', {
+test('thirty calls get the same decision, journal and statement over MCP and over the HTTP API', {
   timeout: 120_000,
 }, async () => {
   expect(CASES).toHaveLength(30)

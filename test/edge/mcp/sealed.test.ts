@@ -10,7 +10,7 @@ const agent = { tenant: 'one', name: 'bot', since: 1 }
 const CALL = 'call_01ARZ3NDEKTSV4RRFFQ69G5FAV_1'
 const state = { call: CALL, tool: 'mail_send', args: sha256('{}'), round: 1, until: 1_000 }
 
-test('a sealed wait opens as it was sealed, and shows nothing of the call', () => {
+test('unsealing a wait returns the sealed values, and the sealed text reveals nothing of the call', () => {
   const sealed = seal(key, 'wait', agent, state)
   expect(unseal(key, 'wait', agent, sealed, 999)).toEqual(state)
   expect(sealed).toMatch(/^[\w-]+$/)

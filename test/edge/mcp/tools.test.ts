@@ -110,7 +110,7 @@ test('a call that a worker runs is answered with its output, its digest and its 
   }
 })
 
-test('unknown tools, foreign tools and names of a megabyte get one short answer, and our own tool is no tool of others', async () => {
+test('unknown tools, other agents’ tools and names of a megabyte get the same short answer', async () => {
   const other = await fixtures.tool()
   for (const era of ERAS) {
     const client = clientOf(era)
@@ -139,7 +139,7 @@ test('unknown tools, foreign tools and names of a megabyte get one short answer,
   }
 })
 
-test('arguments that do not fit and a denial are results that a model can read', async () => {
+test('invalid arguments and a denial are tool results that a model can read', async () => {
   const narrow = await fixtures.agent({ tools: [tool], channels: ['only-here'] })
   for (const era of ERAS) {
     const wrong = await clientOf(era).call(tool, { text: 5 })
@@ -153,7 +153,7 @@ test('arguments that do not fit and a denial are results that a model can read',
   }
 })
 
-test('a legacy client is told that a call waits, and reads its result with our own tool', async () => {
+test('a legacy client gets a pending result, and reads the final one with `countersign_result`', async () => {
   const { client, meta, call } = await calls.clientInRun('legacy')
   const pending = await client.call(sensitive, { text: 'a' }, { meta, wait: 0 })
   expect([pending['isError'], textOf(pending)]).toEqual([
@@ -170,7 +170,7 @@ test('a legacy client is told that a call waits, and reads its result with our o
   expect(textOf(await client.call('countersign_result', { call: call(1) }))).toBe('sent')
 })
 
-test('an approver’s no reaches the model with its reason', async () => {
+test('a rejection by an approver reaches the model with its reason', async () => {
   const { client, meta, call } = await calls.clientInRun('legacy')
   const answering = client.call(sensitive, { text: 'b' }, { meta })
   await calls.answer(call(1), 'deny', 'not on a Friday')
@@ -181,7 +181,7 @@ test('an approver’s no reaches the model with its reason', async () => {
   ])
 })
 
-test('a call of another agent is as unknown to our own tool as one that never was', async () => {
+test('`countersign_result` answers the same for another agent’s call and for one that does not exist', async () => {
   const { client, meta, call } = await calls.clientInRun('legacy')
   await client.call(sensitive, {}, { meta, wait: 0 })
   const other = await fixtures.agent()
@@ -193,7 +193,7 @@ test('a call of another agent is as unknown to our own tool as one that never wa
   expect(new Set(answers.map((one) => JSON.stringify(one))).size).toBe(1)
 })
 
-test('runs are named by `_meta`, session, path or the sealed session, and otherwise one for each day', async () => {
+test('`_meta`, a session, the path or the sealed session names the run; otherwise there is one a day', async () => {
   const fresh = await fixtures.agent({ tools: [tool] })
   const runOf = async (client: McpClient, wish = {}) =>
     callIn(await client.call(tool, { text: String(Math.random()) }, { wait: 0, ...wish })).run
@@ -328,7 +328,7 @@ test('a tool that policy rules out for the agent is not listed, and a call of it
   )
 })
 
-test('a long list comes in pages whose cursors open for their agent alone', async () => {
+test('a long list of tools comes in pages, and a cursor works only for its own agent', async () => {
   const { tools: before } = (await clientOf('legacy').result('tools/list')) as { tools: unknown[] }
   expect(before.length).toBeLessThan(250)
   for (const cursor of ['', 'x', 5, null, 'A'.repeat(2_000)])

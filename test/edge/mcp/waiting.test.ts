@@ -85,7 +85,7 @@ test('a client that accepts only JSON waits for one document', async () => {
   expect(exchange.text.trimStart()).toMatch(/^\{"jsonrpc"/)
 })
 
-test('a modern client waits through an approval with a `requestState` that only reads', async () => {
+test('a modern client waits for an approval with a `requestState`, which proposes nothing', async () => {
   const { client, meta, call, run } = await calls.clientInRun('modern')
   const params = { name: sensitive, arguments: { text: 'x' } }
   const first = await client.result('tools/call', params, { meta, wait: 0 })
@@ -134,7 +134,7 @@ test('after nine answers with a `requestState` the tenth is final', async () => 
   expect(await calls.used(run)).toBe(1)
 })
 
-test('L2 equal requests at once are one call, from one client and from two, with one approval', async () => {
+test('L2 equal requests at the same time, from one client or from two, are one call with one approval', async () => {
   for (const era of ERAS) {
     const { client, meta, call, run } = await calls.clientInRun(era)
     const second = new McpClient(fixtures.url, agent.key, era)
@@ -160,7 +160,7 @@ test('L2 equal requests at once are one call, from one client and from two, with
   }
 })
 
-test('an equal request after the answer, other arguments, and another key of idempotency are other calls', async () => {
+test('an equal request after the answer, other arguments, or another idempotency key make a new call', async () => {
   const { client, meta, call, run } = await calls.clientInRun('legacy')
   const done = async (n: number, args: object, more: object = {}) => {
     const answering = client.call(tool, { ...args }, { meta: { ...meta, ...more } })
@@ -183,7 +183,7 @@ test('an equal request after the answer, other arguments, and another key of ide
   expect(await used()).toBe(3)
 })
 
-test('L2 a client that closes at any moment and asks again runs nothing twice', async () => {
+test('L2 a call runs once, though its client disconnects at any moment and asks again', async () => {
   for (const delay of [0, 5, 20, 60, 150, 250, 400]) {
     const { client, meta, call, run } = await calls.clientInRun('modern')
     const params = { name: tool, arguments: { text: String(delay) } }
@@ -315,7 +315,7 @@ test('a client that holds tasks gets one, reads it to its end, and can cancel it
   }
 })
 
-test('a listener is told of its tasks and of changes to its list of tools, and of nothing else', async () => {
+test('a listener gets notifications about its tasks and its list of tools, and about nothing else', async () => {
   const changing = await fixtures.agent({ tools: [sensitive] })
   const theirs = new McpCalls(fixtures, changing)
   const { client, meta, call } = await theirs.clientInRun('modern', TASKS)

@@ -63,7 +63,7 @@ const ONLY_ALICE = `@id("only-alice") @reason("only on behalf of alice")
 forbid (principal == Agent::"${agent.name}", action in Action::"tool.execute", resource)
 unless { context has actor && context.actor.issuer == "${ISSUER}" && context.actor.subject == "alice" };`
 
-test('a policy on the actor holds for proposals, dry runs, answers and cases', async () => {
+test('a policy on the actor applies to proposals, dry runs, answers and cases', async () => {
   const [alice, bob] = [await onBehalfOf('alice'), await onBehalfOf('bob')]
   const waiting = await propose(bob, sensitive)
   const asked = await propose(alice, sensitive)
@@ -135,7 +135,7 @@ test('L3 a standing answer for one person does not cover calls on behalf of anot
   expect(states).toEqual(['granted', 'awaiting_approval', 'awaiting_approval'])
 })
 
-test('identical calls on behalf of one person are one question, with whatever token; of two people they are two', async () => {
+test('identical calls for one person share one question, whatever their token; for two people they don’t', async () => {
   const groups = []
   for (const sub of ['carol', 'carol', 'dave']) {
     const { approval } = await propose(await onBehalfOf(sub), sensitive)
@@ -144,7 +144,7 @@ test('identical calls on behalf of one person are one question, with whatever to
   expect([groups[1] === groups[0], groups[2] === groups[0]]).toEqual([true, false])
 })
 
-test('G09 cards show the actor as the issuer’s word, with hostile names inert', async () => {
+test('G09 cards show the actor as asserted by the issuer, with hostile names inert', async () => {
   const hostile = '`rm` <b>*root*</b> \u202eecila'
   const call = await propose(await onBehalfOf(hostile), sensitive)
   const id = call.approval?.id ?? ''

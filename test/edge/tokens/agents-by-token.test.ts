@@ -209,7 +209,7 @@ test('a verified token is refused as soon as it has expired', async () => {
   await expect.poll(() => uses(short), { timeout: 10_000, interval: 100 }).toBe(REFUSED)
 })
 
-test('A07 an issuer of another tenant authenticates nobody here, whoever is named', async () => {
+test('A07 an issuer of one tenant authenticates nobody in another, whatever tenant a request names', async () => {
   const acme = await newTenant(stack.dev, 'tokens-acme')
   const clerk = await acme.agent()
   unwrap(await put())
@@ -253,7 +253,7 @@ test('A05 a new key of the issuer is found at once, and a storm of unknown keys 
   expect(idp.asked.slice(before).filter((path) => path === '/keys')).toHaveLength(1)
 })
 
-test('while the issuer is down, known keys count, and a token whose keys nobody knows is answered 503', async () => {
+test('while an issuer is down its cached keys still verify, and a token with an unknown key gets 503', async () => {
   unwrap(await put())
   expect(await uses(await token())).toBe('accepted')
   idp.reply = (_, response) => response.destroy()
@@ -262,7 +262,7 @@ test('while the issuer is down, known keys count, and a token whose keys nobody 
   expect(await uses(await token())).toBe('503 unavailable')
 })
 
-test('A06 an issuer with an oversized key set is as good as down', async () => {
+test('A06 an issuer with an oversized key set is treated like an issuer that is down', async () => {
   idp.reply = (_, response) => response.end(Buffer.alloc(1024 * 1024, 0x20))
   unwrap(await put())
   expect(await uses(await token())).toBe('503 unavailable')
@@ -308,7 +308,7 @@ test('D18 a token of a suspended tenant is refused like its keys', async () => {
   expect(await uses(held)).toBe('accepted')
 })
 
-test('a token authenticates an agent only: routes of operators and of the installation refuse it', async () => {
+test('a token authenticates only agents: routes of operators and of the installation refuse it', async () => {
   unwrap(await put())
   const held = as(await token())
   expect(refusalOf(await held('listAgents', {}))).toBe('403 forbidden')
@@ -325,7 +325,7 @@ test('static keys need no network, and a key without an id counts if it is the o
   expect(idp.asked).toHaveLength(asked)
 })
 
-test('two issuers of a tenant can’t be the same one, a rule names an agent that exists, and there is a limit', async () => {
+test('an issuer that is a duplicate, names an unknown agent or exceeds the limit is refused', async () => {
   unwrap(await put())
   expect(refusalOf(await put({}, 'idp-2'))).toBe('409 conflict')
   expect(refusalOf(await put({ rules: ruleFor('nobody') }))).toBe('400 invalid_request')

@@ -157,7 +157,7 @@ test('private, symmetric and unknown keys in a key set are skipped', async () =>
   expect(await kids()).toEqual(['first'])
 })
 
-test('an issuer with other settings is fetched separately, and all are fetched anew when an operator changes one', async () => {
+test('an issuer with other settings is fetched separately, and all are fetched again when an operator changes one', async () => {
   await kids()
   const elsewhere = { ...spec, jwks: { uri: `${NAME}/keys` } }
   expect(await kids(false, elsewhere)).toEqual(['first'])

@@ -187,7 +187,7 @@ test('the first rule whose claims all match names the agent, and no rule means n
   )
 })
 
-test('a rule needs a claim, and a prefix ends with a separator', () => {
+test('a rule without a claim, or with a prefix that ends without a separator, is refused', () => {
   const parses = (claims: object) =>
     IssuerSpec.safeParse({ issuer: 'x', rules: [{ claims, agent: 'a' }] }).success
   expect(parses({})).toBe(false)
@@ -196,7 +196,7 @@ test('a rule needs a claim, and a prefix ends with a separator', () => {
   expect(parses({ sub: { prefix: 'repo:acme/' } })).toBe(true)
 })
 
-test('static keys are public and asymmetric', () => {
+test('an issuer with a private or symmetric static key is refused', () => {
   const key = { kty: 'EC', crv: 'P-256', x: 'AAAA', y: 'AAAA' }
   const parses = (one: object) =>
     IssuerSpec.safeParse({

@@ -116,7 +116,7 @@ class Countersign:
             now = self.read(call, wait_s=WAIT_S if left > WAIT_S else int(left) + (left % 1 > 0))
             if has_ended(now) or time.monotonic() >= until:
                 return now
-            # Something in between may answer at once; then we must not ask without a pause.
+            # An intermediary may answer before the time is up: pause, so that this is no busy loop.
             if time.monotonic() - asked < 1:
                 time.sleep(min(1.0, max(0.0, until - time.monotonic())))
 

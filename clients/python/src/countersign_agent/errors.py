@@ -33,4 +33,4 @@ class ProblemError(CountersignError):
 
 
 class ConnectionFailed(CountersignError):
-    """The edge could not be reached, or what answered was not an edge."""
+    """The edge could not be reached, or something other than an edge answered."""
