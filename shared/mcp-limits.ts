@@ -2,9 +2,9 @@
 
 export const MCP_LIMITS = {
   /**
-   * How long an MCP request is held for a call that has not ended: by clients that can hold a task,
-   * by older ones, by those that come again with a `requestState`, and at most. Clients give up
-   * after 60 s, and cut connections without a byte sooner.
+   * How long an MCP request is held for a call that has not ended: for clients that can hold a
+   * task, for legacy clients, for those that retry with a `requestState`, and at most. Clients give
+   * up after 60 s, and close a silent connection sooner.
    */
   mcp_hold_task_s: 2,
   mcp_hold_legacy_s: 30,
@@ -16,7 +16,9 @@ export const MCP_LIMITS = {
   mcp_heartbeat_ms: 5_000,
   /** How often one call may be answered with a `requestState`. Clients stop at the tenth answer. */
   mcp_rounds: 9,
-  /** Held requests of one agent and of a tenant. Above that, a call is answered as pending at once. */
+  /**
+   * Held requests of one agent and of a tenant. Above that, a call is answered as pending at once.
+   */
   mcp_holds_agent: 32,
   mcp_holds_tenant: 1_024,
   /** Tasks that one `subscriptions/listen` follows. */
@@ -30,7 +32,7 @@ export const MCP_LIMITS = {
   mcp_join_ms: 10 * 60_000,
   /** A waiting call is cancelled this long after its client closed the connection. */
   mcp_abandoned_ms: 2 * 60_000,
-  /** Text of a tool's output in a result. Models pay for each word; the whole is in the call. */
+  /** Text of a tool's output in a result. Each word costs the agent money; the call has the whole output. */
   mcp_output_chars: 16 * 1024,
   /** The end of what a failed tool wrote to stderr, and one line of a progress message. */
   mcp_stderr_chars: 2_000,

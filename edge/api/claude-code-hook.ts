@@ -1,5 +1,5 @@
-// The verb of Claude Code's `PreToolUse` hook. A tool of Claude Code is a registered tool without an
-// executor, so policies read its arguments and people are asked by the usual card. The call ends
+// The verb of Claude Code's `PreToolUse` hook. A tool of Claude Code is a registered tool without
+// an executor, so policies read its arguments and people are asked by the usual card. The call ends
 // `released` when the hook gets its yes.
 
 import { failure } from '../../shared/failures.ts'

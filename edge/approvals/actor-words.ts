@@ -1,4 +1,5 @@
-// The actor behind an agent, in words for approvers. Their label says that an issuer asserts it. Pure.
+// The actor behind an agent, in words for approvers. Their label says that an issuer asserts it.
+// Pure.
 
 import type { Actor } from '../../shared/evidence/actor.ts'
 import { quoteReadable } from '../platform/visible-text.ts'

@@ -1,5 +1,5 @@
-// Events of agents' calls as the agents' webhooks get them: ids, the state and an address. A receiver
-// reads results with the agent's key. Pure.
+// Events of agents' calls as the agents' webhooks get them: ids, the state and an address. A
+// receiver reads results with the agent's key. Pure.
 
 import type { AgentDelivery } from '../../shared/wire/principals.ts'
 import type { AgentEvent } from '../directory/agent-webhook.ts'
@@ -10,9 +10,9 @@ import { event as eventBody } from './webhook.ts'
 export const AGENT_CHANNEL = 'agent:'
 export const agentChannel = (agent: string): string => `${AGENT_CHANNEL}${agent}`
 
-type Happened = { readonly agent: string; readonly event: AgentEvent }
+type EventOfAgent = { readonly agent: string; readonly event: AgentEvent }
 
-export const bodyOf = ({ agent, event }: Happened, publicUrl: string): string => {
+export const bodyOf = ({ agent, event }: EventOfAgent, publicUrl: string): string => {
   const { type, run, call, tool, state, at_ms } = event
   const url = `${publicUrl}/v1/runs/${run}/calls/${call}`
   return eventBody(type, at_ms, { agent, run, call, tool, state, url })

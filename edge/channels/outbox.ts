@@ -1,6 +1,7 @@
-// The outbox of a tenant's messages to people and of events for agents' webhooks. It starts due deliveries while their channel has
-// free slots, counts each attempt before making it, and always has an alarm set for what is due. It
-// reads the content of a message from the store at each attempt.
+// The outbox of a tenant's messages to people and of events for agents' webhooks. It starts due
+// deliveries while their channel has free slots, counts each attempt before making it, and always
+// has an alarm set for what is due. It reads the content of a message from the store at each
+// attempt.
 
 import { LIMITS } from '../../shared/limits.ts'
 import { err } from '../../shared/result.ts'

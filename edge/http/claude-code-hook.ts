@@ -1,5 +1,6 @@
 // Answers of Claude Code's hook. Claude Code takes any other status than 200, and a missing answer,
-// for a failure of the hook and goes on with the tool. So every refusal denies, with status 200 (L6).
+// for a failure of the hook and goes on with the tool. So every refusal denies, with status 200
+// (L6).
 
 import type { Failure } from '../../shared/failures.ts'
 import { adviceOf } from '../../shared/failures.ts'

@@ -36,7 +36,9 @@ export async function resourceMetadata(env: Env, tenant: string, path: string): 
       })
 }
 
-/** The `WWW-Authenticate` header of a 401 to an agent. `path`: `/mcp`, or nothing for the HTTP API. */
+/**
+ * The `WWW-Authenticate` header of a 401 to an agent. `path`: `/mcp`, or nothing for the HTTP API.
+ */
 export async function challenge(env: Env, request: Request, path: string): Promise<string> {
   const tenant = namedTenant(request) ?? DEFAULT_TENANT
   const realm = 'Bearer realm="countersign"'

@@ -1,5 +1,5 @@
-// A random id for each request: in the header `Request-Id` of its answer, in its problem document, and
-// in the log line of its error. Ids that callers send are not used, because they could repeat.
+// A random id for each request: in the header `Request-Id` of its answer, in its problem document,
+// and in the log line of its error. Ids that callers send are not used, because they could repeat.
 
 const ids = new WeakMap<Request, string>()
 

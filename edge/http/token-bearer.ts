@@ -31,7 +31,10 @@ export type TokenBearer = {
   readonly actor: Actor
 }
 
-/** The tenant's directory is asked on each request; a token that was verified under it is not verified again. */
+/**
+ * The tenant's directory is asked on each request; a token that was verified under it is not
+ * verified again.
+ */
 export async function identifyByToken(
   text: string,
   named: string | null,
@@ -60,7 +63,9 @@ export async function identifyByToken(
 const admit = (directory: LoadedDirectory, { agent, actor }: VerifiedToken): Result<TokenBearer> =>
   directory.state === 'suspended' ? err(SUSPENDED) : ok({ directory, principal: agent, actor })
 
-/** How a token would be judged now in the operator's own tenant, with the reason. Nothing is cached. */
+/**
+ * How a token would be judged now in the operator's own tenant, with the reason. Nothing is cached.
+ */
 export async function judgeToken(
   text: string,
   directory: LoadedDirectory,

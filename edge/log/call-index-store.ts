@@ -1,5 +1,5 @@
-// The lists of a tenant's calls and runs, for operators and agents: ids, states, names and times, no
-// content. A copy: the truth is in each run, which reports its changes in batches after their
+// The lists of a tenant's calls and runs, for operators and agents: ids, states, names and times,
+// no content. A copy: the truth is in each run, which reports its changes in batches after their
 // commit. Reading a page costs the same however many calls there are.
 
 import { and, desc, eq, gte, inArray, lt, type SQL, sql } from 'drizzle-orm'

@@ -1,6 +1,6 @@
 // The tenant's transparency log: an append-only Merkle tree over the ends of its calls, and its
-// signed head. Operators can also read the leaves as a list. Beside it, the lists of calls and runs.
-// It contains no arguments and no outputs.
+// signed head. Operators can also read the leaves as a list. Beside it, the lists of calls and
+// runs. It contains no arguments and no outputs.
 
 import { DurableObject } from 'cloudflare:workers'
 import { and, asc, count, desc, eq, gt, gte, inArray, lt, max, ne, sql } from 'drizzle-orm'

@@ -10,7 +10,7 @@ import { type Id, notification } from './rpc.ts'
 
 const OUTPUT_PAUSE_MS = 1_000
 
-export type Following = FoundCall & {
+export type FollowRequest = FoundCall & {
   readonly agent: string
   readonly approval: Call['approval']
   readonly token: Id | null
@@ -19,8 +19,8 @@ export type Following = FoundCall & {
 }
 
 /** Yields progress notifications; returns the call as it is at its end, or when the time is up. */
-export async function* followCall(following: Following): AsyncGenerator<string, Result<Call>, void> {
-  const { run, n, agent, approval, token, until } = following
+export async function* followCall(follow: FollowRequest): AsyncGenerator<string, Result<Call>, void> {
+  const { run, n, agent, approval, token, until } = follow
   if (token === null) return run.read(agent, n, Math.max(0, until - Date.now()))
   let position: StreamPosition = { attempt: 0, stdout: 0, stderr: 0, state: null }
   let [progress, shownAt] = [0, 0]

@@ -1,10 +1,10 @@
-// The input of every method of the endpoint: the admitted request, its caller, and a way to check the
-// caller again while a request is held.
+// The input of every method of the endpoint: the admitted request, its caller, and a way to check
+// the caller again while a request is held.
 
 import type { CallOrigin } from '../../shared/evidence/origin.ts'
 import type { Env } from '../bindings.ts'
 import type { AgentPrincipal, LoadedDirectory } from '../directory/directory.ts'
-import type { Accepted } from './headers.ts'
+import type { AcceptedTypes } from './headers.ts'
 
 export type Caller = {
   readonly directory: LoadedDirectory
@@ -17,7 +17,7 @@ export type McpContext = Caller & {
   readonly env: Env
   readonly request: Request
   readonly publicUrl: string
-  readonly accepted: Accepted
+  readonly accepted: AcceptedTypes
   /** The session that the path names. */
   readonly path: string | null
   /**

@@ -24,10 +24,10 @@ export function checkOrigin(request: Request, publicUrl: string): Failure | unde
     : failure('foreign_origin', 'the request comes from a page of another origin')
 }
 
-export type Accepted = { readonly json: boolean; readonly stream: boolean }
+export type AcceptedTypes = { readonly json: boolean; readonly stream: boolean }
 
 /** A missing header, or one of older clients, means that only JSON is safe. */
-export function acceptedOf(headers: Headers): Accepted {
+export function acceptedOf(headers: Headers): AcceptedTypes {
   const types = (headers.get('accept') ?? '*/*')
     .toLowerCase()
     .split(',')

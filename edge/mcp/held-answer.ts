@@ -18,7 +18,7 @@ export type LastMessage = {
   readonly received?: () => Promise<unknown>
 }
 
-export type Held = {
+export type HeldRequest = {
   readonly id: Id
   /** Notifications, and at the end the answer. */
   readonly messages: AsyncGenerator<string, LastMessage, void>
@@ -45,7 +45,7 @@ const PROBE_PART = 1 / 10
 const PROBE_LEAST_MS = 30
 const PROBE_MOST_MS = 250
 
-export function answerHeld({ request, accepted, stillCaller }: Context, held: Held): Response {
+export function answerHeld({ request, accepted, stillCaller }: Context, held: HeldRequest): Response {
   const { id, messages, gone, released } = held
   const framing = accepted.stream ? EVENTS : DOCUMENT
   const text = new TextEncoder()

@@ -2,11 +2,11 @@
 
 import { LIMITS } from '../../shared/limits.ts'
 
-export type Listed = { readonly name: string; readonly text: string }
+export type ListedTool = { readonly name: string; readonly text: string }
 
 /** One page: the tools after `after`, and the last name if there are more. */
 export function pageOf(
-  tools: readonly Listed[],
+  tools: readonly ListedTool[],
   after: string | null,
 ): { readonly texts: readonly string[]; readonly last: string | null } {
   const from = after === null ? 0 : tools.findIndex(({ name }) => name > after)

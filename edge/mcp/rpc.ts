@@ -19,7 +19,9 @@ export const rpcError = (
   data?: Readonly<Record<string, unknown>>,
 ): RpcError => ({ status, code, message, ...(data === undefined ? {} : { data }) })
 
-/** A mistake in the parameters, which is no reason for a client to change the protocol's revision. */
+/**
+ * A mistake in the parameters, which is no reason for a client to change the protocol's revision.
+ */
 export const invalidParams = (message: string): RpcError => rpcError(200, RPC.invalidParams, message)
 
 export type Result = Readonly<Record<string, unknown>> & {

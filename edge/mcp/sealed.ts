@@ -1,6 +1,7 @@
 // Seals what a client keeps for us: sessions, places in a list, waits and tasks. The edge stores
-// nothing of them. AES-256-GCM hides them and notices each change; the purpose is bound to the text,
-// so nothing sealed for one use opens for another, and the agent is inside, so nobody else can use it.
+// nothing of them. AES-256-GCM hides them and notices each change; the purpose is bound to the
+// text, so nothing sealed for one use opens for another, and the agent is inside, so nobody else
+// can use it.
 
 import { Buffer } from 'node:buffer'
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'

@@ -1,17 +1,17 @@
-// The list of tools of one agent: its allowlist without the tools that no call could be allowed for.
-// Hiding decides nothing: a call of a hidden tool is decided and denied like any other.
+// The list of tools of one agent: its allowlist without the tools that no call could be allowed
+// for. Hiding decides nothing: a call of a hidden tool is decided and denied like any other.
 
 import { sha256 } from '../../shared/bytes/json.ts'
 import { isListed } from '../decision/decide.ts'
 import type { AgentPrincipal, LoadedDirectory } from '../directory/directory.ts'
 import { possibleTools } from '../policy/possible-tools.ts'
-import type { Listed } from './page.ts'
+import type { ListedTool } from './page.ts'
 import { RESULT_TOOL } from './protocol.ts'
 import { definitionText, RESULT_TEXT } from './tools.ts'
 
 export type ToolList = {
   /** By name, so that an unchanged list is the same text to a model's prompt cache. */
-  readonly tools: readonly Listed[]
+  readonly tools: readonly ListedTool[]
   readonly digest: string
 }
 
@@ -37,7 +37,7 @@ function makeList(directory: LoadedDirectory, agent: AgentPrincipal): ToolList {
     { name, groups: spec.groups ?? [] },
     own.map(({ tool, capabilities }) => ({ name: tool.name, groups: tool.groups ?? [], capabilities })),
   )
-  const tools: Listed[] = own
+  const tools: ListedTool[] = own
     .filter(({ tool }) => possible.has(tool.name))
     .map((tool) => ({ name: tool.tool.name, text: definitionText(tool) }))
   tools.push({ name: RESULT_TOOL, text: RESULT_TEXT })

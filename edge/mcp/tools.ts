@@ -1,5 +1,5 @@
-// Tools as MCP clients see them: one contract → one definition, in a text that is made once for each
-// version of a tool. Pure.
+// Tools as MCP clients see them: one contract → one definition, in a text that is made once for
+// each version of a tool. Pure.
 
 import type { LoadedTool } from '../directory/directory.ts'
 import { hasReferences } from '../tools/mcp-result.ts'

@@ -1,5 +1,5 @@
-// Writes unexpected errors to the log, with what they are about: a request's id, a tenant, a secret's
-// name. Never logs the content of a request.
+// Writes unexpected errors to the log, with what they are about: a request's id, a tenant, a
+// secret's name. Never logs the content of a request.
 
 type Subject = { readonly [K in 'request_id' | 'tenant' | 'secret']?: string }
 

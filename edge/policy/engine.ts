@@ -187,7 +187,7 @@ function make(files: PolicyTexts): Result<PolicySet> {
       if (!NAME.test(id))
         errors.push({
           at: file,
-          message: 'an id has 1 to 128 characters: letters, digits, blanks and `_.:/-`',
+          message: 'an id has 1 to 128 characters: letters, digits, spaces and `_.:/-`',
         })
       const namesake = rules.get(id)
       if (namesake !== undefined)

@@ -245,7 +245,7 @@ function* impossibleComparison({ op, of, values }: Comparison, known: Known): Ge
   if (COUNTERS.includes(of) && (op === '==' || op === '!='))
     yield {
       quote: { text: of, from },
-      message: `\`${of} ${op}\` asks nobody if more operators than that can answer: the edge assumes that all of them approve`,
+      message: `\`${of} ${op}\` never leads to an approval if the number of operators who can answer is higher: the edge assumes that all of them approve`,
       hint: () => 'write `>=` or `<`',
     }
 }

@@ -1,5 +1,5 @@
-// Which tools an agent could ever be allowed to call under a policy set: what the contract and the
-// agent settle rules a tool out, and all else keeps it in. It decides no call. Pure.
+// Finds the tools that an agent could ever be allowed to call under a policy set. A tool is ruled
+// out only by facts of its contract and its agent; unknown facts keep it in. It decides no call. Pure.
 
 import type { PolicySet, Rule } from './engine.ts'
 import { residualOf, type Traits } from './residual.ts'

@@ -189,7 +189,9 @@ export class Outbox {
   }
 }
 
-/** The log's leaves for the calls that ended in these entries, and each changed call as it is now. */
+/**
+ * The log's leaves for the calls that ended in these entries, and each changed call as it is now.
+ */
 function changesIn(
   run: RunContext,
   { agent }: RunRecord,

@@ -1,5 +1,5 @@
-// A tenant's issuers of tokens. A write goes through the TenantObject's `change`, so the next request
-// sees it, wherever it arrives.
+// A tenant's issuers of tokens. A write goes through the TenantObject's `change`, so the next
+// request sees it, wherever it arrives.
 
 import { asc, count, eq } from 'drizzle-orm'
 import { failure } from '../../shared/failures.ts'
@@ -23,8 +23,8 @@ export class IssuerStore {
   }
 
   /**
-   * Binds the rules to the agents that exist now: an agent that is created later under a name of
-   * them is not meant.
+   * Binds the rules to the agents that exist now. A rule does not apply to an agent that is created
+   * later under the same name.
    */
   put(
     name: string,

@@ -67,7 +67,9 @@ export class ToolStore {
     return ok({ done: true })
   }
 
-  /** Replaces the tools of a skill: all of them, together with the writes of `alsoWrite`, or none. */
+  /**
+   * Replaces the tools of a skill: all of them, together with the writes of `alsoWrite`, or none.
+   */
   enable(manifest: SkillManifest, digest: string, by: string, alsoWrite: () => void): Result<true> {
     const wanted = new Map(
       manifest.tools.map((tool) => [toolName(manifest.id, tool.name), toolContract(manifest, digest, tool)]),

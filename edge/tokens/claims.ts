@@ -58,7 +58,10 @@ function actorIn({ iss, sub, azp, client_id, act, jti }: Claims): Result<Actor, 
       )
 }
 
-/** Returns when the token expires, by the edge's clock in milliseconds, with the tolerated difference. */
+/**
+ * Returns when the token expires, by the edge's clock in milliseconds, with the tolerated
+ * difference.
+ */
 function checkTimes(claims: Claims, { spec }: TrustedIssuer, now: number): Result<number, Refusal> {
   const [exp, nbf, iat] = [claims['exp'], claims['nbf'], claims['iat']]
   if (typeof exp !== 'number') return refuse('missing_claim', '`exp` is missing or not a number')

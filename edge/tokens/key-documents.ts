@@ -1,5 +1,6 @@
 // Reads what an issuer publishes: its discovery document (OpenID Connect Discovery 1.0) and its key
-// set (RFC 7517). Keys that we can't use are skipped; private and symmetric ones are among them. Pure.
+// set (RFC 7517). Keys that we can't use are skipped; private and symmetric ones are among them.
+// Pure.
 
 import type { Json } from '../../shared/bytes/json.ts'
 import { parseJson } from '../../shared/bytes/json.ts'

@@ -1,6 +1,6 @@
-// Fetches the keys of a tenant's issuers, inside the TenantObject: there is one for all isolates, so
-// that one request serves all who wait, and strangers' tokens can't make the edge flood an issuer.
-// In memory only.
+// Fetches the keys of a tenant's issuers, inside the TenantObject: there is one for all isolates,
+// so that one request serves all who wait, and strangers' tokens can't make the edge flood an
+// issuer. In memory only.
 
 import { digestOf } from '../../shared/bytes/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -48,7 +48,8 @@ export class KeySource {
     const entry = this.#entries.get(id) ?? EMPTY
     if (this.#mayFetch(entry, unknown)) await this.#fetchOnce(id, spec, unknown && !this.#isDue(entry))
     const { keys, fetchedAt, failedAt, unknownAt } = this.#entries.get(id) ?? EMPTY
-    // An issuer that is down for a while does not lock its agents out; one that is down for long does.
+    // An issuer that is down for a while does not lock its agents out; one that is down for long
+    // does.
     if (this.#now() >= fetchedAt + LIMITS.key_set_stale_ms)
       return err('the keys of the issuer could not be fetched')
     const askAt = Math.max(fetchedAt + LIMITS.key_set_fresh_ms, failedAt + LIMITS.key_set_retry_ms)

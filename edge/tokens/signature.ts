@@ -23,7 +23,8 @@ export async function checkSignature(
     await compactVerify(text, keys, { algorithms: [algorithm] })
     return 'holds'
   } catch (thrown) {
-    // Every other error refuses: a wrong signature, a malformed or weak key, several keys without an id.
+    // Every other error refuses: a wrong signature, a malformed or weak key, several keys without
+    // an id.
     return thrown instanceof JWKSNoMatchingKey ? 'unknown_key' : 'wrong'
   }
 }

@@ -1,5 +1,6 @@
 // Reads a JSON Web Token (RFC 7515, RFC 7519) up to the point where its signature can be checked:
-// size, three parts, a header that is safe to follow (RFC 8725). Nothing here believes a claim. Pure.
+// size, three parts, a header that is safe to follow (RFC 8725). Nothing here believes a claim.
+// Pure.
 
 import type { Json } from '../../shared/bytes/json.ts'
 import { parseJson } from '../../shared/bytes/json.ts'
@@ -56,7 +57,10 @@ function parsePart(part: string): Record<string, Json> | undefined {
 
 /** Members that would make the token name its own key. */
 const OWN_KEY = ['jwk', 'jku', 'x5u', 'x5c'] as const
-/** Types of access tokens, ID tokens and workload tokens. Logout and security event tokens have others. */
+/**
+ * Types of access tokens, ID tokens and workload tokens. Logout and security event tokens have
+ * others.
+ */
 const TYPES: ReadonlySet<Json | undefined> = new Set([undefined, 'jwt', 'at+jwt', 'jose'])
 
 function faultInHeader(header: Record<string, Json>): string | undefined {

@@ -29,7 +29,10 @@ const UNREACHABLE = failure(
   'the keys of the token’s issuer could not be fetched; try again shortly',
 )
 
-/** The outer result is a failure if nothing could be judged; the inner one says why a token is refused. */
+/**
+ * The outer result is a failure if nothing could be judged; the inner one says why a token is
+ * refused.
+ */
 export async function verifyToken(
   env: Env,
   directory: LoadedDirectory,
@@ -94,7 +97,10 @@ async function checkWithKeys(
   })
 }
 
-/** Keys by the directory's own object for the issuer: a change of the issuer leaves the old ones behind. */
+/**
+ * Keys by the directory's own object for the issuer: a change of the issuer leaves the old ones
+ * behind.
+ */
 const fetched = new WeakMap<TrustedIssuer['spec'], CachedKeys>()
 
 async function keysOf(
@@ -126,7 +132,9 @@ export const cacheKey = (named: string | null, text: string): CacheKey => sha256
 /** The tenant in which the token was verified before. */
 export const cachedTenant = (key: CacheKey): string | undefined => verifiedTokens.get(key)?.tenant
 
-/** A token that was verified under this very version of the directory, and has to be again later. */
+/**
+ * A token that was verified under this very version of the directory, and has to be again later.
+ */
 export function cachedToken(
   key: CacheKey,
   directory: LoadedDirectory,

@@ -5,11 +5,11 @@ import type { Tool } from '../../shared/wire/tools.ts'
 
 type Schema = Readonly<Record<string, unknown>>
 
-/** By which a plan shows that its output is such a result. */
+/** Marks a plan whose output is such a result. */
 const TITLE = 'A result of the Model Context Protocol'
 const text = { type: 'string' } as const
 const REFERENCES = /"\$(?:ref|anchor|id|dynamicRef|dynamicAnchor)":/
-/** References in a schema point elsewhere once it is a part of another one. */
+/** References in a schema would change their target inside another schema. */
 export const hasReferences = (schema: Schema): boolean => REFERENCES.test(JSON.stringify(schema))
 
 const mcpResultSchema = (own: Schema | undefined): Schema => ({

@@ -247,7 +247,7 @@ function hostOfUrl(value: unknown): Result<string> {
     return err(
       failure(
         'invalid_arguments',
-        'write a full http or https URL: `https://host/path`, without blanks or backslashes',
+        'write a full http or https URL: `https://host/path`, without spaces or backslashes',
       ),
     )
   const url = new URL(value)
@@ -315,7 +315,7 @@ export function checkProcess(spec: ProcessToolSpec): Result<true> {
   return credentials.ok ? checkWorkspace(spec) : credentials
 }
 
-/** Refuses whatever a tool that Countersign does not execute would promise in vain. */
+/** Refuses settings that Countersign can't enforce for a tool that it does not execute. */
 export function checkUnexecuted(spec: RegisteredToolSpec): Result<true> {
   const { egress, secrets = [], credentials = [], workspace, limits } = spec
   const idle = [

@@ -236,7 +236,9 @@ class Inspection {
   }
 }
 
-/** An MCP client copies an argument with this keyword into an HTTP header (its tools' transport). */
+/**
+ * An MCP client copies an argument with this keyword into an HTTP header (its tools' transport).
+ */
 const MCP_HEADER = 'x-mcp-header'
 
 function refusalOf(keyword: string): string {

@@ -1,5 +1,6 @@
-// The catalogue of attacks: one code and one sentence each. Tests carry the codes in their titles, and docs/attack-coverage.md lists both.
-// A code keeps its meaning for good: when an attack no longer applies, its sentence says so.
+// The catalogue of attacks: one code and one sentence each. Tests carry the codes in their titles,
+// and docs/attack-coverage.md lists both. A code keeps its meaning for good: when an attack no
+// longer applies, its sentence says so.
 
 export const CATALOGUE: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'In the sandbox': {

@@ -16,7 +16,7 @@ const TITLE = new RegExp(`^${CODE}(?:,? ${CODE})*(?=:? \\S)`)
 /** The titles of one test, from its outermost group to its own. */
 export type Title = { readonly file: string; readonly titles: readonly string[] }
 
-/** The tests that vitest finds. A title that a table fills in still holds its `%s`. */
+/** The tests that vitest finds. Titles of `test.each` still contain their `%s`. */
 export function listTests(root: string): Title[] {
   const argv = ['list', '--static-parse', '--json']
   const listed = execFileSync(join(root, 'node_modules/.bin/vitest'), argv, {

@@ -16,7 +16,8 @@ const FOLDERS: Readonly<Record<string, readonly string[]>> = {
   edge: ['edge', 'shared', 'policies', 'migrations'],
   worker: ['worker', 'shared'],
   cli: ['cli', 'shared'],
-  // The client package brings shared/evidence with it; the bundler replaces what that needs of Node.
+  // The client package brings shared/evidence with it; the bundler replaces what that needs of
+  // Node.
   clients: ['clients', 'shared'],
   shared: ['shared'],
   policies: ['policies'],
@@ -33,11 +34,15 @@ type SoleImporter = {
   readonly instead: string
 }
 
-/** A heavy or dangerous package has few importers, so that its cost, its failures and its replacement have one place. */
+/**
+ * A heavy or dangerous package has few importers, so that its cost, its failures and its
+ * replacement have one place.
+ */
 const SOLE_IMPORTERS: readonly SoleImporter[] = [
   {
     packages: ['@cedar-policy/cedar-wasm'],
-    // A test compares our answers with those of the bare engine, and the benchmark compares the times.
+    // A test compares our answers with those of the bare engine, and the benchmark compares the
+    // times.
     may: ['^edge/policy/', '^test/edge/policy/', '^test/bench/inside-edge/'],
     instead: 'ask edge/policy for a decision',
   },
@@ -86,7 +91,8 @@ const SOLE_IMPORTERS: readonly SoleImporter[] = [
   },
   {
     packages: ['child_process', 'cluster'],
-    // A spawned process has the worker's own rights. Operators pipe mail into their own sendmail, and authors run their own compilers.
+    // A spawned process has the worker's own rights. Operators pipe mail into their own sendmail,
+    // and authors run their own compilers.
     may: [
       '^worker/sandbox/',
       '^cli/channels/outbox-drain\\.ts$',
@@ -157,7 +163,8 @@ const roomRules = SIDES.flatMap((side) =>
       to: {
         path: `^${side}/`,
         pathNot: [room, ...reach].map((name) => patternOf(side, name)),
-        // The bindings name the class of each Durable Object as a type, and import nothing else of it.
+        // The bindings name the class of each Durable Object as a type, and import nothing else of
+        // it.
         ...(`${side}/${room}` === 'edge/bindings.ts' ? { dependencyTypesNot: ['type-only'] } : {}),
       },
     }),

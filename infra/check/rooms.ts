@@ -1,5 +1,6 @@
-// The rooms of each side, and which rooms each may import. A room may import only rooms that stand above it, so no cycle can form.
-// The import rules, the drawing in docs/rooms.svg and the check for misplaced files all read this table.
+// The rooms of each side, and which rooms each may import. A room may import only rooms that stand
+// above it, so no cycle can form. The import rules, the drawing in docs/rooms.svg and the check for
+// misplaced files all read this table.
 
 export const SIDES = ['edge', 'worker', 'cli', 'shared'] as const
 export type Side = (typeof SIDES)[number]
@@ -195,7 +196,10 @@ export function patternOf(side: Side, room: string, rooms: Rooms = ROOMS[side]):
 export const roomOf = (side: Side, file: string): string | undefined =>
   Object.keys(ROOMS[side]).find((room) => new RegExp(patternOf(side, room)).test(file))
 
-/** Names in a table that break its order: a room that imports itself, one below it, or one that does not exist. */
+/**
+ * Names in a table that break its order: a room that imports itself, one below it, or one that does
+ * not exist.
+ */
 export function misordered(rooms: Rooms): string[] {
   const above = new Set<string>()
   return Object.entries(rooms).flatMap(([room, reach]) => {

@@ -1,5 +1,6 @@
-// `node infra/check/text.ts`: checks what no other tool does: where files lie, how many, their names and lengths, and text that belongs to one
-// machine. It prints each fault with what to do about it, and exits 1 if there is one. `readTree` and `isCode` serve the other checks too.
+// `node infra/check/text.ts`: checks what no other tool does: where files lie, how many, their
+// names and lengths, and text that belongs to one machine. It prints each fault with what to do
+// about it, and exits 1 if there is one. `readTree` and `isCode` serve the other checks too.
 
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -31,7 +32,10 @@ export function readTree(root: string): Tree {
   return tree
 }
 
-/** Undefined for a deleted file that git still lists, for a link to a folder, and for a file that holds no text. */
+/**
+ * Undefined for a deleted file that git still lists, for a link to a folder, and for a file that
+ * holds no text.
+ */
 function readText(path: string): string | undefined {
   try {
     const bytes = readFileSync(path)
@@ -67,7 +71,10 @@ const EMPTY_WORDS = new Set(
   'util utils helper helpers manager managers service services types common misc lib'.split(' '),
 )
 
-/** The most source files that a folder may hold directly; `edge/` itself holds its entry points only. */
+/**
+ * The most source files that a folder may hold directly; `edge/` itself holds its entry points
+ * only.
+ */
 const MAX_FILES: Readonly<Record<string, number>> = { edge: 6 }
 const MAX_FILES_ELSEWHERE = 25
 
@@ -180,7 +187,10 @@ function foreign(file: string, text: string, root: string): Fault[] {
 const STANDARD_FOLDERS =
   /^\/(?:bin|boot|dev|etc|home|lib|mnt|opt|private|proc|root|run|sbin|srv|sys|tmp|usr|Users|var)(?:\/|$)/
 
-/** The path of this checkout; also what lies beside it, unless the parent is a folder that every machine has. */
+/**
+ * The path of this checkout; also what lies beside it, unless the parent is a folder that every
+ * machine has.
+ */
 function checkoutPath(root: string): RegExp | undefined {
   const parent = posix.dirname(root)
   if (parent === '/') return undefined // `/app` is a word like any other

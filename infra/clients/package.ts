@@ -1,6 +1,6 @@
-// `node infra/clients/package.ts`: builds the TypeScript client into clients/typescript/dist, from which
-// `npm pack` makes the package. `verify` brings shared/evidence with it, with what that needs of Node
-// replaced, so that one build runs everywhere.
+// `node infra/clients/package.ts`: builds the TypeScript client into clients/typescript/dist, from
+// which `npm pack` makes the package. `verify` brings shared/evidence with it, with what that needs
+// of Node replaced, so that one build runs everywhere.
 
 import { spawnSync } from 'node:child_process'
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -12,7 +12,7 @@ import { ROOT } from '../state.ts'
 const FOLDER = join(ROOT, 'clients/typescript')
 const ENTRIES = ['client', 'verify', 'guard/ai-sdk', 'guard/openai-agents', 'guard/langgraph', 'guard/mastra']
 
-/** How shared/ becomes code that needs nothing of Node. */
+/** Replaces Node's modules, so that shared/ runs without Node. */
 export const PORTABLE = {
   format: 'esm',
   platform: 'neutral',
@@ -70,7 +70,10 @@ function licences(inputs: readonly string[]): string {
   return texts.join('\n')
 }
 
-/** Writes the declarations. The exported types name nothing of shared/, so only those of the client are kept. */
+/**
+ * Writes the declarations. The exported types name nothing of shared/, so only those of the client
+ * are kept.
+ */
 function declare(outdir: string): void {
   const draft = mkdtempSync(join(tmpdir(), 'countersign-client-'))
   const tsc = spawnSync(join(ROOT, 'node_modules/.bin/tsc'), ['-p', '.', '--outDir', draft], {

@@ -29,7 +29,7 @@ export function pythonTypes(
 const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 const camel = (name: string): string => name.replace(/(?:^|_)([a-z])/g, (_, letter) => letter.toUpperCase())
 
-/** Definitions in an order in which each stands after those that it names. */
+/** Definitions, each after those that it names. */
 class Module {
   readonly #definitions = new Map<string, string>()
 

@@ -1,5 +1,5 @@
-// The source of the client packages' types: the schemas that an agent sends and reads, by
-// name, as JSON Schema, and the routes that an agent may call. Everything comes from the route table.
+// The source of the client packages' types: the schemas that an agent sends and reads, by name, as
+// JSON Schema, and the routes that an agent may call. Everything comes from the route table.
 
 import { z } from 'zod'
 import { Bundle, Keys } from '../../shared/evidence/bundle.ts'
@@ -44,7 +44,7 @@ export const alternatives = (schema: JsonSchema): readonly JsonSchema[] | undefi
   schema.oneOf ??
   (typeof schema.type === 'object' ? schema.type.map((type) => ({ ...schema, type })) : undefined)
 
-/** Which of our schemas get a name in the packages. All others are written where they are used. */
+/** The schemas that get a name in the packages. All others are written inline. */
 const NAMES: Readonly<Record<string, z.ZodType>> = {
   Budget,
   RunSpec,

@@ -126,7 +126,7 @@ const PREDICATE: Rules<Predicate, Pick<Context, 'grant' | 'plan'>, Exclude<keyof
       yield { at: '/attestation_id', what: 'id' }
   },
   *state({ state, execution: { outcome } }, { grant, plan }) {
-    // A call with a plan is Countersign's to execute, so nobody is told to execute it.
+    // Countersign itself executes a call with a plan, so it never releases one to the agent.
     if (state === 'released' && plan !== null) yield { at: '/state', what: 'ending' }
     const fits =
       outcome === null

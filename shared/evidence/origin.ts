@@ -14,7 +14,10 @@ export const CallOrigin = z.strictObject({
   reason: z.string().min(1).max(LIMITS.reason_chars).optional(),
   /** The actor behind the agent, as the issuer of its token asserts. */
   actor: Actor.optional(),
-  /** The protocol of the proposal, if it is not our own API. `client` is what the client calls itself. */
+  /**
+   * The protocol of the proposal, if it is not our own API. `client` is what the client calls
+   * itself.
+   */
   via: z
     .strictObject({
       protocol: z.literal('mcp'),

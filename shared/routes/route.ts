@@ -78,7 +78,10 @@ export const Events = z.custom<ReadableStream<Uint8Array>>((value) => value inst
 export const routes = <const T extends Record<string, Route>>(table: T): T => table
 
 export const list = <T extends z.ZodType>(item: T) => z.strictObject({ items: z.array(item) })
-/** One page of a list that is too long for one answer. `next`: the cursor of the next page, if there is one. */
+/**
+ * One page of a list that is too long for one answer. `next`: the cursor of the next page, if there
+ * is one.
+ */
 export const paged = <T extends z.ZodType>(item: T) =>
   z.strictObject({ items: z.array(item), next: z.string().nullable() })
 /** The query of a paged list, newest first. An agent lists only what is its own. */

@@ -99,7 +99,10 @@ export const IssuerSpec = z.strictObject({
       z.strictObject({ keys: z.array(PublicJwk).min(1).max(LIMITS.issuer_keys) }),
     ])
     .default('discovery'),
-  /** The claim `aud` must hold one of them. By default the edge’s address, `/mcp` there, and `/t/{tenant}`. */
+  /**
+   * The claim `aud` must hold one of them. By default the edge’s address, `/mcp` there, and
+   * `/t/{tenant}`.
+   */
   audiences: z.array(Claim).min(1).max(LIMITS.issuer_audiences).optional(),
   algorithms: z.array(Algorithm).min(1).max(ALGORITHMS.length).default(['ES256', 'EdDSA', 'RS256', 'PS256']),
   /** The first rule that matches counts. */

@@ -80,7 +80,7 @@ describe.each([aiSdk, openaiAgents, langgraph, mastra])('$name', ({ begin }) => 
     })
   })
 
-  test('arguments that do not fit are refused, and the model reads that they don’t', async () => {
+  test('invalid arguments are refused, and the model reads what is wrong with them', async () => {
     const { conversation, id } = fresh()
     const outcome = await begin(client(), conversation, { id, tool: counting, args: { text: 4 } })
     // LangChain checks them itself, before it runs a tool.

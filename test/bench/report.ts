@@ -81,7 +81,7 @@ export type Figure = {
 export type Results = {
   readonly machine: Machine
   readonly settings: string
-  /** At 1, 8 and 32. */
+  /** Measured with 1, 8 and 32 calls at a time. */
   readonly rows: readonly Row<Name>[]
   readonly approvals: Approvals
   readonly decisions: Decisions

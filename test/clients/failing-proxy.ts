@@ -1,5 +1,5 @@
-// A peer between a client and an edge that fails as networks and intermediaries do: it drops answers,
-// refuses, redirects, and cuts streams. It forwards everything else unchanged.
+// A peer between a client and an edge that fails as networks and intermediaries do: it drops
+// answers, refuses, redirects, and cuts streams. It forwards everything else unchanged.
 
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'

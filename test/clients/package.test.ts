@@ -1,5 +1,5 @@
-// Promise: the package that is published works as it is: installed into an empty folder under Node, in
-// Bun, Deno, workerd and a browser. Its examples run as they are written.
+// Promise: the package that is published works as it is: installed into an empty folder under Node,
+// in Bun, Deno, workerd and a browser. Its examples run as they are written.
 
 import { execFile } from 'node:child_process'
 import {
@@ -38,7 +38,10 @@ let key: string
 let sizes: Readonly<Record<string, number>>
 let files: string[]
 
-/** Proposes a call, reads its output and verifies its attestation; answers with what a reader compares. */
+/**
+ * Proposes a call, reads its output and verifies its attestation; answers with what a reader
+ * compares.
+ */
 const CONSUMER = `
 import { Countersign, ProblemError } from '@countersign/agent'
 export async function consume(url, key) {
@@ -81,7 +84,7 @@ const node = (script: string, env: Record<string, string> = {}) =>
   })
 
 describe('the packed package', () => {
-  test('holds modules, their declarations, licences and nothing else, and installs nothing beside itself', () => {
+  test('the package contains only modules, declarations and licences, and has no dependencies', () => {
     expect(files.filter((path) => !/^dist\/.*\.(?:js|d\.ts)$/.test(path)).toSorted()).toEqual([
       'README.md',
       'dist/THIRD-PARTY.txt',
@@ -99,14 +102,14 @@ describe('the packed package', () => {
     ])
   })
 
-  test('is small: what every program loads is at most 20 KB, and `verify` comes when it is used', () => {
+  test('a program loads at most 20 KB of the package until it first calls `verify`', () => {
     const all = Object.entries(sizes)
     const shared = all.filter(([path]) => path !== 'verify.js' && !path.startsWith('guard/'))
     expect(shared.reduce((sum, [, bytes]) => sum + bytes, 0)).toBeLessThan(20_000)
     expect(sizes['verify.js']).toBeLessThan(420_000)
   })
 
-  test('names no module of Node and none of its globals', () => {
+  test('the package uses no module and no global of Node', () => {
     for (const path of Object.keys(sizes)) {
       const text = readFileSync(join(source, 'dist', path), 'utf8')
       expect(
@@ -117,7 +120,7 @@ describe('the packed package', () => {
     }
   })
 
-  test('works in Node: calls, verifies and throws its own errors', async () => {
+  test('the package works in Node: it calls, verifies and throws its own errors', async () => {
     const { stdout } = await node(
       `import { consume } from './consumer.js'; console.log(JSON.stringify(await consume(process.env.URL, process.env.KEY)))`,
       { URL: dev.url, KEY: key },
@@ -125,7 +128,7 @@ describe('the packed package', () => {
     expect(JSON.parse(stdout)).toEqual(CONSUMED)
   })
 
-  test('its entries for frameworks load without any framework', async () => {
+  test('the package’s entries for frameworks load without any framework', async () => {
     const names = ['ai-sdk', 'openai-agents', 'langgraph', 'mastra']
     const { stdout } = await node(
       `for (const name of ${JSON.stringify(names)}) console.log(name, Object.keys(await import('@countersign/agent/' + name)).join())`,
@@ -133,7 +136,7 @@ describe('the packed package', () => {
     expect(stdout.trim().split('\n')).toEqual(names.map((name) => `${name} guard`))
   })
 
-  test('its declarations check in a program that has no types of Node', async () => {
+  test('the package’s declarations compile in a program without Node’s types', async () => {
     writeFileSync(
       join(installed, 'program.ts'),
       `import { Countersign, ProblemError, type Call, type Verdict } from '@countersign/agent'
@@ -177,17 +180,20 @@ describe('without Node', () => {
       ['run', '--no-prompt', '--allow-net=127.0.0.1', '--node-modules-dir=manual'],
     ],
   ] as const
-  test.each(runtimes)('it works in %s, which npm installs on x86_64', async (_name, program, argv) => {
-    writeFileSync(
-      join(installed, 'main.js'),
-      `import { consume } from './consumer.js'; console.log(JSON.stringify(await consume(${JSON.stringify(dev.url)}, ${JSON.stringify(key)})))`,
-    )
-    const { stdout } = await run(join(AGENTS, 'node_modules', program), [...argv, 'main.js'], {
-      cwd: installed,
-      env: { PATH: '/usr/bin:/bin', HOME: folder, DENO_DIR: join(folder, 'deno'), NO_COLOR: '1' },
-    })
-    expect(JSON.parse(stdout)).toEqual(CONSUMED)
-  })
+  test.each(runtimes)(
+    'the package works in %s, which npm installs on x86_64',
+    async (_name, program, argv) => {
+      writeFileSync(
+        join(installed, 'main.js'),
+        `import { consume } from './consumer.js'; console.log(JSON.stringify(await consume(${JSON.stringify(dev.url)}, ${JSON.stringify(key)})))`,
+      )
+      const { stdout } = await run(join(AGENTS, 'node_modules', program), [...argv, 'main.js'], {
+        cwd: installed,
+        env: { PATH: '/usr/bin:/bin', HOME: folder, DENO_DIR: join(folder, 'deno'), NO_COLOR: '1' },
+      })
+      expect(JSON.parse(stdout)).toEqual(CONSUMED)
+    },
+  )
 
   /** The consumer and the package in one module, as a bundler for workerd or a browser makes it. */
   const bundled = async (entry: string, format: 'esm' | 'iife'): Promise<string> => {
@@ -205,7 +211,7 @@ describe('without Node', () => {
     return outputFiles[0]?.text ?? ''
   }
 
-  test('it works in workerd without the compatibility flag for Node', async () => {
+  test('the package works in workerd without the compatibility flag for Node', async () => {
     const module = await bundled(
       `import { consume } from './consumer.js'
 export default { fetch: async (request) => {
@@ -226,7 +232,7 @@ export default { fetch: async (request) => {
     }
   })
 
-  test('it works in Chromium on a page of the edge’s own origin', async () => {
+  test('the package works in Chromium on a page of the edge’s own origin', async () => {
     const browser = await browserForTests()
     const page = await browser.newPage()
     await page.goto(`${dev.url}/healthz`)

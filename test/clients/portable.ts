@@ -1,5 +1,5 @@
-// The modules of shared/ as the client package bundles them, without Node: what test/clients compares
-// with the edge's own.
+// The modules of shared/ as the client package bundles them, without Node: what test/clients
+// compares with the edge's own.
 
 import { verify } from '../../clients/typescript/src/verify.ts'
 import { digestOf, parseJson } from '../../shared/bytes/json.ts'

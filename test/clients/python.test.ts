@@ -1,5 +1,5 @@
-// Promise: the Python client does against a real edge what its tests say. Its adapter for Pydantic AI
-// is tested with a STAND-IN for that framework, which could not be installed: see the title.
+// Promise: the Python client does against a real edge what its tests say. Its adapter for Pydantic
+// AI is tested with a STAND-IN for that framework, which could not be installed: see the title.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,5 +1,5 @@
-// Promise: the TypeScript client proposes a call once however often it has to send it, waits, follows,
-// cancels and verifies, and says in typed errors what was refused.
+// Promise: the TypeScript client proposes a call once however often it has to send it, waits,
+// follows, cancels and verifies, and says in typed errors what was refused.
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ConnectionError, Countersign, hasEnded, ProblemError } from '../../clients/typescript/src/client.ts'
@@ -115,7 +115,7 @@ describe('requests that fail on the way', () => {
     expect(Date.now() - begun).toBeGreaterThanOrEqual(1_000)
   })
 
-  test('a refusal that no later try can mend is thrown at once, with its code and what to do', async () => {
+  test('a refusal that no retry can fix is thrown immediately, with its code and what to do', async () => {
     const before = proxy.seen.length
     const error = await caught(agent.call('text_stats', { text: 7 }))
     expect(error).toBeInstanceOf(ProblemError)
@@ -129,7 +129,7 @@ describe('requests that fail on the way', () => {
     expect(proxy.seen.length - before).toBe(1)
   })
 
-  test('a wait beyond what the client may wait, and an answer without a problem document, are thrown', async () => {
+  test('a wait longer than the client’s limit, and a response without a problem document, are thrown', async () => {
     proxy.faults.push({
       path: /^GET \/v1\/tools/,
       act: { kind: 'answer', status: 429, headers: { 'retry-after': '3600' } },
@@ -178,7 +178,7 @@ describe('streams', () => {
       .flatMap(({ event, data }) => (event === 'stdout' ? [(data as { data: string }).data] : []))
       .join('')
 
-  test('a stream that breaks goes on after the last event, without a gap or a repeat', async () => {
+  test('a broken stream resumes after the last event, without a gap or a repeat', async () => {
     const call = await agent.propose(slow, { seconds: '0' })
     proxy.faults.push({ path: /\/output/, act: { kind: 'cut-after', bytes: 220 } })
     proxy.faults.push({ path: /\/output/, act: { kind: 'cut-after', bytes: 220 } })
@@ -189,7 +189,7 @@ describe('streams', () => {
     expect(proxy.faults).toEqual([])
   })
 
-  test('a reader that stops closes its stream, and a cancelled call ends the stream of another', async () => {
+  test('a reader that stops closes only its own stream, and cancelling the call ends the other streams', async () => {
     const call = await direct.propose(slow, { seconds: '60' })
     for await (const { event } of direct.stream(call)) if (event === 'stdout') break
     const reading = Array.fromAsync(direct.stream(call))

@@ -1,5 +1,5 @@
-// Promise: both client packages judge signatures, digests and bundles as the edge does, without Node
-// and without a library of the reader's machine (T02, J01).
+// Promise: both client packages judge signatures, digests and bundles as the edge does, without
+// Node and without a library of the reader's machine (T02, J01).
 
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -127,7 +127,7 @@ describe('bundles', () => {
     expect(accepted.map((bundle) => JSON.stringify(bundle))).toEqual([])
   })
 
-  test('a lie that edge and worker tell together is caught by the bundle of TypeScript, and named as unchecked by Python', () => {
+  test('a false report signed by edge and worker fails in TypeScript, and Python lists that check as not made', () => {
     const bundle = executedBundle()
     const lie = collude(bundle, reexecuted(bundle, { cgroup: false }))
     const { ok, checks } = portable.verify(lie, KEYS)
@@ -148,7 +148,7 @@ describe('bundles', () => {
     expect(python(lies.map((lie) => ({ bundle: lie, keys: KEYS })))).toEqual(lies.map(() => false))
   })
 
-  test('text with a member twice is refused, whichever of the two is true', () => {
+  test('a text with a duplicate member is refused, whichever value is right', () => {
     const text = JSON.stringify(whole.executed).replace('{"format"', '{"format":"other","format"')
     expect(portable.verify(text, KEYS).ok).toBe(false)
     expect(python([{ bundle: text, keys: KEYS }])).toEqual([false])

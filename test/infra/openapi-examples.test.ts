@@ -1,5 +1,6 @@
 // Promise: every operation of the API description has an example that a real edge has accepted and
-// answered. `UPDATE_GOLDEN=1` records them again; each run sends them again and compares the shapes.
+// answered. `UPDATE_GOLDEN=1` records them again; each run sends them again and compares the
+// shapes.
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -358,7 +359,7 @@ async function endOfDay({ root }: Actors, peer: PeerWorker): Promise<void> {
   await record(governor, 'deleteTenant', { params: { tenant: TENANT }, body: { name: TENANT } })
 }
 
-test('each example of the API description is accepted and answered by a real edge as it says', {
+test('a real edge accepts each request of the API description’s examples and answers as the example shows', {
   timeout: 180_000,
 }, async () => {
   const all = await actors()

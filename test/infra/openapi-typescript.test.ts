@@ -1,6 +1,6 @@
 // Promise: a TypeScript client that is generated from /openapi.json type-checks, refuses wrong
-// requests when it is compiled, and makes a call at a real edge. openapi-typescript and openapi-fetch
-// are in the package of test/agents.
+// requests when it is compiled, and makes a call at a real edge. openapi-typescript and
+// openapi-fetch are in the package of test/agents.
 
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'

@@ -1,5 +1,5 @@
-// Promise: /openapi.json describes every route that a client can call, so that generators make working
-// clients of it, and /docs shows the same to people.
+// Promise: /openapi.json describes every route that a client can call, so that generators make
+// working clients of it, and /docs shows the same to people.
 
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'

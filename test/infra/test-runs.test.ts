@@ -8,7 +8,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { shardOf } from '../../infra/testing/order.ts'
 import { testProjects } from '../../infra/testing/projects.ts'
 
-/** Makes a tree of these files. */
+/** Writes these files into a new folder. */
 function treeOf(files: Readonly<Record<string, string>>): string {
   const root = mkdtempSync(join(tmpdir(), 'countersign-projects-'))
   onTestFinished(() => rmSync(root, { recursive: true }))

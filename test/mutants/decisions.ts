@@ -1,4 +1,5 @@
-// Lines of the edge that decide: the lifecycle, policy, approvals, links, plans, and what is shown and hidden.
+// Lines of the edge that decide: the lifecycle, policy, approvals, links, plans, and what is shown
+// and hidden.
 
 import type { Held } from './mutant.ts'
 
@@ -22,7 +23,7 @@ export const DECISIONS: readonly Held[] = [
       [
         "if (decision.effect !== 'allow') return ok(withdraw",
         'if (false) return ok(withdraw',
-        'The agent’s program is told yes about a call that the current policy denies.',
+        'The agent’s program gets a yes for a call that the current policy denies.',
       ],
       ['status.worker !== event.worker ||', '', 'A worker settles the call of another one.'],
       [
@@ -561,7 +562,7 @@ export const DECISIONS: readonly Held[] = [
       [
         "if ((tool.tool.executor.kind === 'none') !== (advice === true))",
         'if (false)',
-        'A call waits for an executor that it does not have, and a hook is told yes about a tool of Countersign.',
+        'A call waits for an executor that it does not have, and a hook gets a yes for a tool of Countersign.',
       ],
     ],
   },

@@ -134,7 +134,7 @@ export const MCP: readonly Held[] = [
       [
         "(status.state !== 'running' || running)",
         'true',
-        'Whoever cuts a connection stops a call in its middle.',
+        'A client that closes its connection stops a running call.',
       ],
     ],
   },

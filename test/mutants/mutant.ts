@@ -1,5 +1,5 @@
-// The type of a mutant: one security line, the same line broken, and the tests that must fail. Only data; main.ts runs the mutants, and
-// test/infra/mutants.test.ts compares the list with the tree.
+// The type of a mutant: one security line, the same line broken, and the tests that must fail. Only
+// data; main.ts runs the mutants, and test/infra/mutants.test.ts compares the list with the tree.
 
 import { findOnce, type Span } from '../support/find-in-source.ts'
 

@@ -1,4 +1,5 @@
-// Lines on the way to people and back: channels, Slack, webhooks, the console, secrets, and the requests of workers.
+// Lines on the way to people and back: channels, Slack, webhooks, the console, secrets, and the
+// requests of workers.
 
 import type { Held } from './mutant.ts'
 

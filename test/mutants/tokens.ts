@@ -102,7 +102,7 @@ export const TOKENS: readonly Held[] = [
       [
         'if (this.#now() >= fetchedAt + LIMITS.key_set_stale_ms)',
         'if (fetchedAt === 0)',
-        'Who keeps an issuer from answering keeps a withdrawn key in use.',
+        'An attacker who blocks an issuer keeps its withdrawn keys in use.',
       ],
     ],
   },

@@ -1,5 +1,5 @@
-// Serves a JavaScript module with the bare workerd, without the edge's configuration: for tests of code
-// that has to run there.
+// Serves a JavaScript module with the bare workerd, without the edge's configuration: for tests of
+// code that has to run there.
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,5 @@
-// The text that a model reads of a call: the tool's output, or why there is none and what would help.
+// The text that a model reads of a call: the tool's output, or why there is none and what would
+// help.
 
 import type { Call } from './api.ts'
 import { ProblemError } from './errors.ts'
@@ -45,7 +46,9 @@ function sentenceFor({ state, decision, result }: Call): string {
   }
 }
 
-/** The first alternative of the explanation: it would change a denial, as far as an agent may know. */
+/**
+ * The first alternative of the explanation: it would change a denial, as far as an agent may know.
+ */
 function changesOf({ explanation }: Call['decision']): string[] {
   const [first] = explanation?.changes ?? []
   return first === undefined || first.length === 0

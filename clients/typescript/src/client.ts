@@ -39,7 +39,9 @@ export type ProposeOptions = {
   readonly reason?: string
   /** Files that were uploaded to the run before. */
   readonly files?: ProposedCall['files']
-  /** Names this proposal: the same key with the same call never runs twice. Default: a random one. */
+  /**
+   * Names this proposal: the same key with the same call never runs twice. Default: a random one.
+   */
   readonly idempotencyKey?: string
   /** How long the edge waits for the end before it answers, at most 60 s. */
   readonly waitS?: number

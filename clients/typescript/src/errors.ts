@@ -1,5 +1,6 @@
-// The errors that the client throws: `ProblemError` if the edge refused a request, `ConnectionError` if no
-// usable answer came. A call that was denied or failed is no error; it is a call with that state.
+// The errors that the client throws: `ProblemError` if the edge refused a request,
+// `ConnectionError` if no usable answer came. A call that was denied or failed is no error; it is a
+// call with that state.
 
 import type { Code } from './api.ts'
 

@@ -26,7 +26,10 @@ const BODY_FAILURES: readonly Code[] = [
 ]
 const CALLER_FAILURES: readonly Code[] = ['unauthenticated', 'forbidden']
 
-/** Callers who hold a key, or need none. Pages are for browsers; workers and Slack sign what they send. */
+/**
+ * Callers who hold a key, or need none. Pages are for browsers; workers and Slack sign what they
+ * send.
+ */
 const CALLERS: ReadonlySet<Caller> = new Set(['agent', 'operator', 'installation', 'anyone'])
 export const isDescribed = ({ callers, media, path }: Route): boolean =>
   media !== 'text/html' && callers.every((caller) => CALLERS.has(caller)) && path !== '/v1/worker/enroll'
@@ -244,7 +247,7 @@ function exampleOf({ $ref }: Schema, example: unknown): Schema {
 /** The first recorded answer of each named result. */
 function sharedExamples(paths: Schema): Schema {
   const shared: Record<string, Schema> = {}
-  for (const methods of Object.values(paths as Record<string, Record<string, Described>>))
+  for (const methods of Object.values(paths as Record<string, Record<string, DescribedOperation>>))
     for (const { operationId, responses } of Object.values(methods))
       for (const { content } of Object.values(responses)) {
         const name = content?.['application/json']?.examples?.recorded.$ref.split('/').at(-1)
@@ -252,8 +255,8 @@ function sharedExamples(paths: Schema): Schema {
       }
   return shared
 }
-/** Of an operation, as it was built. */
-type Described = {
+/** The part of a built operation that examples are read from. */
+type DescribedOperation = {
   operationId: string
   responses: Record<
     string,

@@ -1,5 +1,5 @@
-// Examples of the API description: requests that a real edge has accepted, and its answers, with ids,
-// digests and times replaced. test/infra/openapi-examples.test.ts records and checks them.
+// Examples of the API description: requests that a real edge has accepted, and its answers, with
+// ids, digests and times replaced. test/infra/openapi-examples.test.ts records and checks them.
 
 import recorded from './examples.json' with { type: 'json' }
 

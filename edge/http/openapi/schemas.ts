@@ -1,5 +1,5 @@
-// Turns the schemas of the route table into JSON Schema, with named components and a sentence on each
-// of their fields.
+// Turns the schemas of the route table into JSON Schema, with named components and a sentence on
+// each of their fields.
 
 import { z } from 'zod'
 import { COMPONENTS, registry } from './components/all.ts'

@@ -63,7 +63,9 @@ export async function cancelRequest(
   if (n !== undefined) await cancelCall(run, agent, n, by)
 }
 
-/** Whether running calls of this run's agent are cancelled too; false if that can't be found out. */
+/**
+ * Whether running calls of this run's agent are cancelled too; false if that can't be found out.
+ */
 export async function cancelsRunning({ env, row, store }: RunContext, now: number): Promise<boolean> {
   const runs = store.abandoned(now).some(({ status }) => status.state === 'running')
   if (row === undefined || !runs) return false

@@ -1,6 +1,6 @@
-// What something is kept under: paths hold characters that keys do not, and may be longer.
+// The storage key of a path: paths have characters that keys can't have, and may be longer.
 
-/** FNV-1a and the path's end. Two paths may meet, so whoever reads under a key looks whose it is. */
+/** FNV-1a and the path's end. Two paths may have the same key, so readers compare the stored path. */
 export function keyOf(path: string): string {
   let hash = 0x811c9dc5
   for (const byte of new TextEncoder().encode(path)) hash = Math.imul(hash ^ byte, 0x01000193) >>> 0

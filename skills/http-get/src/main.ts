@@ -1,5 +1,5 @@
-// GET over HTTP, to the hosts of skill.toml and no other: what was read is kept with its ETag, and told again where the host says that it
-// has not changed. Redirects are followed here, a few: each is judged by the edge as the first request was.
+// GET over HTTP, only to the hosts of skill.toml. Responses are cached with their ETag, and returned
+// again if the host answers that they have not changed. Follows a few redirects; the edge checks each.
 
 import { type Response, request } from 'countersign:skill/http'
 import * as kv from 'countersign:skill/kv'
@@ -66,7 +66,7 @@ function read(path: string): Kept | undefined {
   return kept?.path === path ? kept : undefined
 }
 
-/** Where there is no room, it is read anew the next time. */
+/** Without room for it, the next call fetches it again. */
 function keep(kept: Kept): void {
   const bytes = new TextEncoder().encode(JSON.stringify(kept))
   if (bytes.length > KEPT_BYTES_MAX) return

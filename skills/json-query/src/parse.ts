@@ -1,4 +1,4 @@
-// From the text of a path to what it means. A mistake is told with its place.
+// Parses the text of a path. An error names the position of the mistake.
 
 import type { Json, Operand, Operator, Path, Segment, Selector, Test } from './path.ts'
 

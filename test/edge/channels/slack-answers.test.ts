@@ -372,7 +372,7 @@ test('changed arguments replace the question in every Slack message, and the out
     )
     const told = (one: SlackMessage) => JSON.stringify(one.blocks)
     await eventually(
-      'each asks anew',
+      'each message asks again',
       () => posted.every((one) => told(one).includes(digest) && told(one).includes('Changed by root')),
       30_000,
     )

@@ -112,7 +112,7 @@ test('an evaluation says the same as a dry run of the same call, for agents and 
   })
 })
 
-test('what can’t be evaluated is not permitted, and the context says why', async () => {
+test('an evaluation that fails has the decision `false`, and its context says why', async () => {
   const cases: [string, unknown, number, string][] = [
     [
       'another type of subject',
@@ -155,7 +155,7 @@ test('an agent can evaluate only itself, and learns nothing of other agents and 
   expect(JSON.stringify(foreign).replaceAll(hidden, 'T')).toBe(
     JSON.stringify(unknown).replaceAll(`${hidden}x`, 'T'),
   )
-  // An operator may ask about any agent, and is told of one that is not there.
+  // An operator may ask about any agent, and learns if one does not exist.
   expect(await evaluated(about(alice.name), auditor.key)).toMatchObject({ decision: true })
   expect(await evaluated(about('never-there'), auditor.key)).toMatchObject({
     decision: false,
@@ -191,7 +191,7 @@ test('the context’s session counts in the decision, and evaluations use nothin
   })
 })
 
-test('evaluations take defaults, answer in order, and stop where their semantic says', async () => {
+test('evaluations take defaults, answer in order, and stop as their semantic requires', async () => {
   await fixtures.withPolicies(LIMITS_OF_PAY, async () => {
     const { subject, action } = about(alice.name)
     const of = (...amounts: number[]) => ({

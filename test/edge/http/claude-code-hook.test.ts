@@ -60,7 +60,9 @@ const documentOf = (tool_name: string, tool_input: unknown, session: string) => 
   tool_use_id: 'toolu_1',
 })
 
-/** Posts a document as Claude Code does; whatever happens, the answer is a decision with status 200. */
+/**
+ * Posts a document as Claude Code does; whatever happens, the answer is a decision with status 200.
+ */
 async function hook(body: unknown, { key = agent.key, wait = 0, headers = {} }: Given = {}) {
   const answer = await fetch(new URL('/v1/hooks/claude-code', fixtures.url), {
     method: 'POST',
@@ -190,7 +192,7 @@ test('L2 of several requests for one approved call, exactly one is allowed', asy
   expect(all.filter(({ says }) => says === 'allow')).toHaveLength(1)
 })
 
-test('L1 a yes is worth nothing once policy denies the call, the tool has changed or the agent is gone', async () => {
+test('L1 an approval has no effect once policy denies the call, the tool has changed or the agent is removed', async () => {
   const never = 'forbid (principal, action == Action::"tool.execute/claude_code_write", resource);'
   const input = { file_path: 'changed' }
   const session = newSession()
@@ -300,7 +302,7 @@ test('a tool without an executor is not offered to agents, and no other route ge
   )
 })
 
-test('a contract without an executor may promise nothing that only an executor could keep', async () => {
+test('a contract without an executor is refused if it has a setting that only an executor could enforce', async () => {
   for (const [field, change] of [
     ['egress', { egress: { mode: 'strict', hosts: ['example.com'] } }],
     ['egress', { egress: { mode: 'none', hosts: ['example.com'] } }],

@@ -1,5 +1,5 @@
-// Both doors lead to one core: the same call, proposed over HTTP and over MCP, gets the same decision,
-// plan and approval, the same kinds of journal entries and the same statement.
+// Both doors lead to one core: the same call, proposed over HTTP and over MCP, gets the same
+// decision, plan and approval, the same kinds of journal entries and the same statement.
 
 import { expect, test } from 'vitest'
 import { payloadBytes } from '../../../shared/evidence/dsse.ts'

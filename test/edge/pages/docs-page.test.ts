@@ -30,7 +30,8 @@ test.each([
   async (_name, look) => {
     const page = await open('', look)
     expect(await page.evaluate(sideways, '100%')).toBeLessThanOrEqual(0)
-    // Axe compares every element with every other; each kind of entry is among the first of its section.
+    // Axe compares every element with every other; each kind of entry is among the first of its
+    // section.
     await page.evaluate(
       'for (const all of document.querySelectorAll("section")) [...all.querySelectorAll("article, tr")].slice(20).forEach((one) => one.remove())',
     )

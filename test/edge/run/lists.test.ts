@@ -41,7 +41,7 @@ await Promise.all([
   listed(ended.id, 'succeeded'),
 ])
 
-test('a list has each call once, newest first, with what a list needs to say of it', async () => {
+test('a list has each call once, newest first, with its names, state and times', async () => {
   const own = new Set([granted.id, asking.id, denied.id, ended.id])
   const items = (await list()).filter(({ id }) => own.has(id))
   expect(idsOf(items)).toEqual([ended.id, denied.id, asking.id, granted.id])
@@ -71,7 +71,7 @@ test.each<[string, Query, () => string[]]>([
   expect(idsOf(await list(query))).toEqual(expected())
 })
 
-test('an agent lists its own calls and runs alone, and can’t name another agent', async () => {
+test('an agent lists only its own calls and runs, and can’t name another agent', async () => {
   expect(idsOf(await list({}, first.client))).toEqual([asking.id, granted.id])
   expect(idsOf(await list({ agent: second.name, state: 'succeeded' }, second.client))).toEqual([ended.id])
   const runs = unwrap(await first.client('listRuns', { query: {} })).items
@@ -80,7 +80,7 @@ test('an agent lists its own calls and runs alone, and can’t name another agen
     expect(refusalOf(await first.client(route, { query: { agent: second.name } }))).toBe('403 forbidden')
 })
 
-test('an agent that is created again under a name lists nothing of the one before it', async () => {
+test('an agent that is created again under a name lists nothing of the earlier agent', async () => {
   const before = await fixtures.agent()
   const call = await propose(before)
   await listed(call.id, 'granted')
@@ -143,7 +143,7 @@ test('a call can be read by its id alone, waits like any other, and is unknown t
   expect(unwrap(await waiting).state).toBe('succeeded')
 })
 
-test('201 and 202 say where the run or the call is, and 200 does not', async () => {
+test('responses 201 and 202 have a `Location` that leads to the run or call, and 200 has none', async () => {
   const send = (path: string, body: unknown, wait?: string) =>
     fetch(new URL(path, fixtures.url), {
       method: 'POST',

@@ -144,7 +144,7 @@ test.each([
     })
 })
 
-test('a reason of 1,000 characters is taken, and a hypothetical call takes none', async () => {
+test('a proposal may have a reason of 1,000 characters, and a hypothetical call may have none', async () => {
   const longest = 'é'.repeat(LIMITS.reason_chars)
   expect((await propose({ tool: free, reason: longest })).origin).toEqual({ reason: longest })
   const body = { tool: free, args: {}, reason: REASON } as { tool: string; args: object }

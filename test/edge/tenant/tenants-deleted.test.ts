@@ -148,7 +148,7 @@ test('D18 an empty tenant can be deleted too', async () => {
   )
 })
 
-test('D18 runs without calls are removed with their tenant, each by itself if the tenant’s list has missed it', async () => {
+test('D18 runs without calls are removed with their tenant, even a run that the tenant’s list has missed', async () => {
   const idle = await newTenant(stack.dev, 'deleted-idle')
   const agent = await idle.agent()
   unwrap(await agent.client('createRun', { body: { session: 'never-called' } }))

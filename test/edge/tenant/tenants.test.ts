@@ -37,7 +37,7 @@ test('D18 the first operator of a new tenant can administer it, and its agentsâ€
   ])
 })
 
-test('the first operator may have another name, and only the first answer holds its key', async () => {
+test('the first operator may have another name, and only the first response contains its key', async () => {
   const made = unwrap(await governor('createTenant', { body: { name: 'tenants-named', operator: 'alice' } }))
   expect(made).toMatchObject({ name: 'tenants-named', state: 'active', operator: 'alice' })
   expect(made.key).toMatch(/^cs_operator_tenants-named_/)

@@ -1,5 +1,6 @@
 // Promise: an agent can authenticate with a token of an issuer that its tenant trusts, and with no
-// other token. Removing the issuer or the agent ends that on the next request, also on open streams.
+// other token. Removing the issuer or the agent ends that on the next request, also on open
+// streams.
 
 import { createSecretKey } from 'node:crypto'
 import { createServer, type Server } from 'node:http'

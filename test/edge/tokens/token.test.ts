@@ -1,5 +1,5 @@
-// Promise: a token is refused before its signature is checked unless its header is plain and names an
-// asymmetric algorithm; and a token with a valid signature is refused unless audience, times and
+// Promise: a token is refused before its signature is checked unless its header is plain and names
+// an asymmetric algorithm; and a token with a valid signature is refused unless audience, times and
 // claims are as its issuer was configured.
 
 import { expect, test } from 'vitest'

@@ -23,7 +23,7 @@ const words = times(7_000, (index) => `a${index}`)
  * have.
  */
 const BOMBS: Readonly<Record<string, readonly [schema: Schema, a: unknown]>> = {
-  'a long list of words, held against many values': [
+  'a long list of words, compared with many values': [
     over({ items: { enum: words } }),
     times(30_000, () => 0),
   ],

@@ -302,7 +302,7 @@ export const attackReport = ({
   readonly err: string
 }): Record<string, unknown> => {
   const line = out.trim().split('\n').at(-1) ?? ''
-  if (!line.startsWith('{')) throw new Error(`the attack told nothing: ${out}${err}`)
+  if (!line.startsWith('{')) throw new Error(`the attack reported nothing: ${out}${err}`)
   return JSON.parse(line) as Record<string, unknown> // an object: it begins like one
 }
 

@@ -411,7 +411,7 @@ time.sleep(60)`
     }
   })
 
-  test('S37 no cgroup is left of calls, however they ended', async () => {
+  test('S37 calls leave no cgroup behind, however they end', async () => {
     const { pid } = await arena.facts()
     const ends = [['true'], ['yes'], ['/nonexistent']].flatMap((argv) =>
       TIERS.map((tier) => arena.launch({ plan: planOf(argv, { tier }) })),

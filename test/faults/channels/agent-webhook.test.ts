@@ -35,9 +35,9 @@ afterAll(async () => {
   await receiver?.close()
 })
 
-type Hooked = { name: string; agent: Client; secret: string }
+type HookedAgent = { name: string; agent: Client; secret: string }
 /** A new agent, whose calls wait for no worker unless its pool is `default`. */
-async function hooked(webhook: Partial<AgentWebhook> = {}, pool = 'nobody'): Promise<Hooked> {
+async function hooked(webhook: Partial<AgentWebhook> = {}, pool = 'nobody'): Promise<HookedAgent> {
   count += 1
   const name = `hooked-${count}`
   const url = `${receiver.url}/${name}`
@@ -47,7 +47,7 @@ async function hooked(webhook: Partial<AgentWebhook> = {}, pool = 'nobody'): Pro
   )
   return { name, agent: client(hurt.stack.url, bearer(key)), secret: webhook_secret }
 }
-const propose = async ({ agent }: Hooked, tool: string, wait?: number): Promise<Call> =>
+const propose = async ({ agent }: HookedAgent, tool: string, wait?: number): Promise<Call> =>
   unwrap(
     await agent('proposeCallInNewRun', {
       body: { tool, args: { text: 'ARGUMENT0' } },
@@ -58,12 +58,12 @@ const answer = async (call: Call, decision: 'approve' | 'deny') =>
   unwrap(
     await hurt.operator('answerApproval', { params: { id: call.approval?.id ?? '' }, body: { decision } }),
   )
-const cameFor = ({ name }: Pick<Hooked, 'name'>): Came[] =>
+const cameFor = ({ name }: Pick<HookedAgent, 'name'>): Came[] =>
   receiver.came.filter(({ path }) => path === `POST /${name}`)
-const arrived = (agent: Hooked, n: number): Promise<Came[]> =>
+const arrived = (agent: HookedAgent, n: number): Promise<Came[]> =>
   eventually(`${n} events arrive`, () => cameFor(agent).length >= n && cameFor(agent), 30_000)
 const told = ({ body }: Came) => JSON.parse(body) as { type: string; timestamp: string; data: unknown }
-const deliveries = async ({ name }: Hooked): Promise<AgentDelivery[]> =>
+const deliveries = async ({ name }: HookedAgent): Promise<AgentDelivery[]> =>
   unwrap(await insist(() => hurt.operator('listAgentDeliveries', { params: { name } }))).items
 const idOf = ({ headers }: Came): unknown => headers['webhook-id']
 

@@ -115,7 +115,7 @@ test('after an edit, approvers of the former arguments are asked again with a li
     await hurt.operator('answerApproval', { params: { id: approvalOf(call) }, body: changed }),
   )
   const [first, second] = await eventually(
-    'it is asked anew',
+    'it is asked again',
     () => came(call).length === 2 && came(call),
     30_000,
   )

@@ -129,7 +129,7 @@ export class FakeSlack {
     return { ok: true, channel: message.channel, ts: message.ts }
   }
 
-  /** A person has a conversation of their own. */
+  /** Slack keeps messages to a person in a conversation with its own id. */
   #post(to: string, body: Json): SlackMessage {
     this.#count++
     const channel = to.startsWith('U') ? `D${to.slice(1)}` : to

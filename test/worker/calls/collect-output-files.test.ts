@@ -52,7 +52,7 @@ const contents = ({ files }: Awaited<ReturnType<typeof collectOutputFiles>>): st
 test('S43 FIFOs, sockets and devices in an output folder are reported and never block', async () => {
   const folder = withFifo('special')
   const device = spawnSync('/usr/bin/mknod', [join(folder, 'zero'), 'c', '1', '5'])
-  // Only root can make one, and no sandbox can.
+  // Only root can make a device file, and no sandbox can.
   if (device.status !== 0) symlinkSync('/dev/zero', join(folder, 'zero'))
   const server = createServer()
   await new Promise<void>((listening) => server.listen(join(folder, 'socket'), listening))

@@ -14,7 +14,7 @@ from .errors import ProblemError
 from .guarded_calls import GuardedCalls, pending_of
 
 
-class Guarded:
+class GuardedTools:
     """``tools`` are for the agent, whose ``output_type`` must list ``DeferredToolRequests``."""
 
     def __init__(self, calls: GuardedCalls, tools: List[Any]) -> None:
@@ -38,7 +38,7 @@ class Guarded:
         return DeferredToolResults(calls=ended)
 
 
-def guard(agent: Countersign, *, conversation: str, tools: Optional[Sequence[str]] = None) -> Guarded:
+def guard(agent: Countersign, *, conversation: str, tools: Optional[Sequence[str]] = None) -> GuardedTools:
     from pydantic_ai import CallDeferred, Tool
 
     calls = GuardedCalls(agent, conversation)
@@ -58,4 +58,4 @@ def guard(agent: Countersign, *, conversation: str, tools: Optional[Sequence[str
         )
 
     known = calls.tools(tools)
-    return Guarded(calls, [made(one["name"], one["description"], one["input_schema"]) for one in known])
+    return GuardedTools(calls, [made(one["name"], one["description"], one["input_schema"]) for one in known])

@@ -33,7 +33,7 @@ export type ApprovalAnswer = {
   readonly reason?: string
 }
 
-export type Guarded = {
+export type GuardedTools = {
   /** For `tools`. */
   readonly tools: Record<string, GuardedTool>
   /** For `toolApproval`. Calls of other tools are not its concern. */
@@ -47,7 +47,7 @@ export type Guarded = {
   readonly answers: (messages: readonly Message[], signal?: AbortSignal) => Promise<ApprovalAnswer[]>
 }
 
-export async function guard(agent: Countersign, options: GuardOptions): Promise<Guarded> {
+export async function guard(agent: Countersign, options: GuardOptions): Promise<GuardedTools> {
   const { calls, known } = await GuardedCalls.open(agent, options)
   const tools = Object.fromEntries(
     known.map((tool): [string, GuardedTool] => [

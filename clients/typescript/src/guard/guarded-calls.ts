@@ -1,6 +1,6 @@
-// The part that all adapters share: a model's tool call becomes a call of one run, under a key that is
-// made of the conversation and the model's own id of the call. A framework that runs a tool again
-// after a pause, in this process or another, thereby gets the call that was proposed before.
+// The part that all adapters share: a model's tool call becomes a call of one run, under a key that
+// is made of the conversation and the model's own id of the call. A framework that runs a tool
+// again after a pause, in this process or another, thereby gets the call that was proposed before.
 
 import type { Call, Run, ToolSummary } from '../api.ts'
 import { refusalText, textFor } from '../call-text.ts'
@@ -29,7 +29,7 @@ export type Pending = {
 }
 
 /** The calls of a conversation, and the definitions of its tools. */
-export type Opened = { readonly calls: GuardedCalls; readonly known: readonly ToolSummary[] }
+export type Conversation = { readonly calls: GuardedCalls; readonly known: readonly ToolSummary[] }
 
 export class GuardedCalls {
   readonly #agent: Countersign
@@ -43,7 +43,7 @@ export class GuardedCalls {
     this.#conversation = conversation
   }
 
-  static async open(agent: Countersign, options: GuardOptions): Promise<Opened> {
+  static async open(agent: Countersign, options: GuardOptions): Promise<Conversation> {
     const calls = new GuardedCalls(agent, options)
     const known = await agent.tools()
     const names = options.tools ?? known.map(({ name }) => name)

@@ -1,5 +1,6 @@
-// Tools for the OpenAI Agents SDK. A call that needs an approval becomes the SDK's own interruption:
-// the run returns with `interruptions`, and continues from its state once they are answered.
+// Tools for the OpenAI Agents SDK. A call that needs an approval becomes the SDK's own
+// interruption: the run returns with `interruptions`, and continues from its state once they are
+// answered.
 
 import type { ToolSummary } from '../api.ts'
 import { textFor, wasRefused } from '../call-text.ts'
@@ -40,7 +41,7 @@ type RunState<Item extends Interruption> = {
   reject(item: Item, options: { message: string }): void
 }
 
-export type Guarded = {
+export type GuardedTools = {
   readonly tools: GuardedTool[]
   /**
    * Waits until the calls that the state waits for have ended, and answers each interruption. Run
@@ -49,7 +50,7 @@ export type Guarded = {
   readonly answer: <Item extends Interruption>(state: RunState<Item>, signal?: AbortSignal) => Promise<number>
 }
 
-export async function guard(agent: Countersign, options: GuardOptions): Promise<Guarded> {
+export async function guard(agent: Countersign, options: GuardOptions): Promise<GuardedTools> {
   const { calls, known } = await GuardedCalls.open(agent, options)
   const names = new Set(known.map(({ name }) => name))
   return {

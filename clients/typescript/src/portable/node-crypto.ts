@@ -1,5 +1,5 @@
-// The part of `node:crypto` that shared/evidence uses to verify, in plain JavaScript: SHA-256 and the
-// equation of Ed25519. infra/clients/package.ts puts it in place of the module when it bundles
+// The part of `node:crypto` that shared/evidence uses to verify, in plain JavaScript: SHA-256 and
+// the equation of Ed25519. infra/clients/package.ts puts it in place of the module when it bundles
 // `verify`. WebCrypto can't serve here: it answers asynchronously, some browsers lack Ed25519, and
 // none has it on an http page. Everything here is public, so nothing has to run in constant time.
 

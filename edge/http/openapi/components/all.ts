@@ -18,7 +18,7 @@ export const COMPONENTS: Readonly<Record<string, Component>> = {
   ...EVIDENCE,
 }
 
-/** A registry of our own: what the schemas say of themselves elsewhere stays out of the document. */
+/** A separate registry, so that descriptions from elsewhere stay out of the document. */
 export const registry = z.registry<{ id: string; description: string }>()
 for (const [id, { schema, description }] of Object.entries(COMPONENTS))
   registry.add(schema, { id, description })

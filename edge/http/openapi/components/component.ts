@@ -1,6 +1,6 @@
-// A named schema of the API description, with a sentence on each of its fields. The compiler refuses
-// a field without one, and a sentence without its field. The sentence is empty where the named type
-// of the field says all there is to say.
+// A named schema of the API description, with a sentence on each of its fields. The compiler
+// refuses a field without one, and a sentence without its field. The sentence is empty where the
+// named type of the field says all there is to say.
 
 import type { z } from 'zod'
 
@@ -8,7 +8,7 @@ export type Component = {
   readonly schema: z.ZodType
   readonly description: string
   readonly fields: Readonly<Record<string, string>>
-  /** Described by these words alone: its parts would take more room than they are worth to a reader. */
+  /** Described by this sentence alone, because its parts would be long and of little use. */
   readonly isOpaque?: true
 }
 
