@@ -145,7 +145,7 @@ function parseQuery(schema: z.ZodType, given: URLSearchParams): Result<unknown> 
   return parseAs(schema, Object.fromEntries(given), 'query')
 }
 
-type Admitted = {
+type AdmittedRequest = {
   caller: Identified | null
   params: unknown
   query: unknown
@@ -158,7 +158,7 @@ async function admit(
   request: Request,
   pathParams: Record<string, string>,
   env: Env,
-): Promise<Result<Admitted>> {
+): Promise<Result<AdmittedRequest>> {
   const size = headersFit(request)
   if (!size.ok) return size
   const early =

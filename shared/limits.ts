@@ -55,9 +55,9 @@ export const LIMITS = {
    */
   schema_effort: 2_000_000,
   /** Up to this cost, validation reports all mistakes; above it, only the first. */
-  schema_effort_telling: 100_000,
+  schema_effort_reporting: 100_000,
   /** One validation message. It may quote a name or a value of the schema. */
-  schema_told_chars: 300,
+  schema_message_chars: 300,
   /** Items of a list that must be unique: each pair is compared. */
   schema_unique_items: 1_000,
   /** All headers of a request together. A signed request has less than 2 KiB of headers. */

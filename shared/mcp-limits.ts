@@ -32,7 +32,7 @@ export const MCP_LIMITS = {
   mcp_join_ms: 10 * 60_000,
   /** A waiting call is cancelled this long after its client closed the connection. */
   mcp_abandoned_ms: 2 * 60_000,
-  /** Text of a tool's output in a result. Each word costs the agent money; the call has the whole output. */
+  /** Text of a tool's output in a result. A model pays for each word; the call has all of it. */
   mcp_output_chars: 16 * 1024,
   /** The end of what a failed tool wrote to stderr, and one line of a progress message. */
   mcp_stderr_chars: 2_000,

@@ -36,7 +36,7 @@ function edgeUrlFault(text: string): string | undefined {
   if (hostname === undefined || !/^https?:$/.test(protocol ?? ''))
     return 'give the edge’s address, such as `https://edge.example.com`'
   if (href !== `${origin}/`) return 'give scheme, host and port only'
-  // A claim carries arguments (L7).
+  // Responses to claims contain arguments, so they must be encrypted on the network (L7).
   return protocol === 'https:' || loopback(hostname)
     ? undefined
     : 'use https; plain http is for loopback only'

@@ -10,7 +10,7 @@ import type { Caller } from '../mcp/context.ts'
 import type { Verbs } from './verb.ts'
 
 type RouteNames = 'mcp' | 'mcpInSession'
-type Admitted = { env: Env; request: Request; caller: Identified; body: Uint8Array }
+type AdmittedRequest = { env: Env; request: Request; caller: Identified; body: Uint8Array }
 
 export const mcpRoutes: Verbs<RouteNames> = {
   mcp: async (incoming) => ok(await answer(incoming, null)),
@@ -23,7 +23,7 @@ const callerOf = (caller: Identified): Caller => ({
   origin: originOfCaller(caller),
 })
 
-const answer = ({ env, request, caller, body }: Admitted, path: string | null): Promise<Response> =>
+const answer = ({ env, request, caller, body }: AdmittedRequest, path: string | null): Promise<Response> =>
   answerMcp({ ...callerOf(caller), env, request, path, stillCaller: () => stillCaller(request, env) }, body)
 
 /** The caller by its key or token and the policies of this moment. */

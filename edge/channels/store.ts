@@ -85,7 +85,7 @@ export class ChannelStore {
       .run()
   }
 
-  /** Whether there was one. */
+  /** Returns whether there was one to delete. */
   removeDelegation(operator: string): boolean {
     return (
       this.#db

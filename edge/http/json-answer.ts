@@ -1,5 +1,5 @@
-// The answer of a route in JSON. The route's entry in the table says when it is 202, and where the
-// thing is that 201 and 202 are about.
+// The answer of a route in JSON. The route's entry in the table says when it is 202, and which
+// address 201 and 202 name in `Location`.
 
 import type { Route } from '../../shared/routes/route.ts'
 import { headersOf } from './response-headers.ts'

@@ -28,10 +28,10 @@ import { answerTask } from './tasks.ts'
 import { callTool } from './tool-call.ts'
 import { toolListOf } from './tool-list.ts'
 
-type Admitted = Omit<McpContext, 'accepted' | 'publicUrl'>
+type AdmittedRequest = Omit<McpContext, 'accepted' | 'publicUrl'>
 
 /** `admitted`: a request whose key, headers and body size have been checked. */
-export async function answerMcp(admitted: Admitted, body: Uint8Array): Promise<Response> {
+export async function answerMcp(admitted: AdmittedRequest, body: Uint8Array): Promise<Response> {
   const { request, env } = admitted
   const { publicUrl } = identityOf(env)
   const refuse = (why: Failure) =>
@@ -81,7 +81,7 @@ async function answerRequest(context: McpContext, request: McpRequest): Promise<
       return listTools(context, request)
     case 'tools/call':
       return callTool(context, request)
-    // Many clients ask for these although the server does not declare them.
+    // Many clients request these lists although the server does not declare them.
     case 'prompts/list':
       return emptyList(request, 'prompts')
     case 'resources/list':
@@ -167,12 +167,12 @@ function listTools({ env, directory, agent }: McpContext, { id, era, params }: M
     ...(last === null ? {} : { nextCursor: seal(mcpKey, 'cursor', agent, { after: last }) }),
     ...(era === 'modern' ? CACHING : {}),
   }
-  // The definitions are JSON already: a list is the same texts again and again.
+  // The definitions are JSON already, and each is serialized only once.
   const whole = resultMessage(id, resultFor(era, { tools: [], ...rest }))
   return jsonAnswer(whole.replace('"tools":[]', () => `"tools":[${texts.join()}]`))
 }
 
-/** Only a session of one client tells its requests from those of others. */
+/** Request ids are unique only within one client's session. */
 async function cancelRequest(
   { env, agent, directory, request, path }: McpContext,
   id: unknown,

@@ -234,7 +234,7 @@ function remedies({ decision }: Call): string[] {
 const changesWithTime = (explanation: Explanation | undefined): boolean =>
   (explanation?.changes ?? []).some((together) => together.every(({ by }) => by === 'time'))
 
-/** A refused proposal: no call was made, and the model may be able to mend it. */
+/** A refused proposal: no call was made, and the model may be able to correct it. */
 export function resultOfRefusal(failure: Failure): ToolResult {
   const { code, detail, errors = [] } = failure
   const { retry, after_s } = entryOf(code)

@@ -19,16 +19,14 @@ export const rpcError = (
   data?: Readonly<Record<string, unknown>>,
 ): RpcError => ({ status, code, message, ...(data === undefined ? {} : { data }) })
 
-/**
- * A mistake in the parameters, which is no reason for a client to change the protocol's revision.
- */
+/** A fault in the parameters. Its status keeps clients from retrying with an older revision. */
 export const invalidParams = (message: string): RpcError => rpcError(200, RPC.invalidParams, message)
 
 export type Result = Readonly<Record<string, unknown>> & {
   readonly _meta?: Readonly<Record<string, unknown>>
 }
 
-/** A result as its era expects it: only modern ones name their type and the server. */
+/** A result in its era's form: only a modern result names its type and the server. */
 export const resultFor = (era: Era, result: Result): Result =>
   era === 'legacy'
     ? result

@@ -1,7 +1,7 @@
-// Seals what a client keeps for us: sessions, places in a list, waits and tasks. The edge stores
-// nothing of them. AES-256-GCM hides them and notices each change; the purpose is bound to the
-// text, so nothing sealed for one use opens for another, and the agent is inside, so nobody else
-// can use it.
+// Seals state that clients keep for us: sessions, places in a list, waits and tasks. The edge
+// stores none of it. AES-256-GCM hides it and detects each change. The purpose is bound to the
+// text, so a text sealed for one use can't be opened for another. The agent is inside, so no other
+// agent can use it.
 
 import { Buffer } from 'node:buffer'
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
@@ -11,7 +11,7 @@ import { CallId, Sha256, Time } from '../../shared/fields.ts'
 const ALGORITHM = 'aes-256-gcm'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
-/** The longest text that we seal has less than 500 characters. */
+/** Sealed texts of ours have less than 500 characters. */
 const MOST_CHARS = 1_024
 
 /** The sealed values of each purpose, besides their owner. Times are in ms of the edge's clock. */

@@ -3,7 +3,7 @@
 
 import { RESERVED_TOOL_PREFIX } from '../../shared/ids.ts'
 
-/** Returns the fault of the name, or `undefined`. */
+/** Returns what is wrong with the name, or `undefined`. */
 export const faultInToolName = (name: string): string | undefined =>
   name.startsWith(RESERVED_TOOL_PREFIX)
     ? `\`${name}\` is reserved: names that begin with \`${RESERVED_TOOL_PREFIX}\` are for tools of Countersign itself; choose another name`

@@ -154,7 +154,7 @@ function eitherOf(messages: readonly string[]): string {
 /** A JSON pointer, cut off because a field's name may be as long as a body. */
 function pointer(path: readonly PropertyKey[]): string {
   const at = `/${path.map(String).join('/')}`
-  return at.length <= LIMITS.schema_told_chars
+  return at.length <= LIMITS.schema_message_chars
     ? at
-    : `${at.slice(0, LIMITS.schema_told_chars - 1).toWellFormed()}…`
+    : `${at.slice(0, LIMITS.schema_message_chars - 1).toWellFormed()}…`
 }

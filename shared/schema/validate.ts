@@ -31,7 +31,7 @@ export function schemaCheck(schema: Readonly<Record<string, unknown>>): SchemaCh
         schema,
         '2020-12',
         lookup,
-        needed > LIMITS.schema_effort_telling,
+        needed > LIMITS.schema_effort_reporting,
       )
       if (valid) return []
       return leaves(errors).slice(0, ERRORS_MAX).map(inWords)
@@ -133,6 +133,6 @@ function between(text: string, start: string, end: string): string {
 
 /** Messages quote values of the schema and names of members, which may be long. */
 const cut = (text: string): string =>
-  text.length <= LIMITS.schema_told_chars
+  text.length <= LIMITS.schema_message_chars
     ? text
-    : `${text.slice(0, LIMITS.schema_told_chars - 1).toWellFormed()}…`
+    : `${text.slice(0, LIMITS.schema_message_chars - 1).toWellFormed()}…`

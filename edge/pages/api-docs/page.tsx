@@ -79,7 +79,7 @@ function SideBar({ schemas }: { schemas: readonly string[] }) {
           <input id="search" type="search" autocomplete="off" spellcheck={false} />
         </div>
         <p id="nothing" hidden>
-          Nothing has all of these words.
+          Nothing on this page contains all of these words.
         </p>
         {SUBJECTS.map(({ title, operations }, i) => (
           <details open={i === 0}>
@@ -136,8 +136,8 @@ const Introduction = () => (
       <code>Request-Id</code>.
     </p>
     <p>
-      For machines the same is at <a href="/openapi.json">/openapi.json</a>. The keys for offline verification
-      are in <a href="/.well-known/countersign/keys.json">keys.json</a>.
+      A machine-readable description is at <a href="/openapi.json">/openapi.json</a>. The keys for offline
+      verification are in <a href="/.well-known/countersign/keys.json">keys.json</a>.
     </p>
   </>
 )
@@ -206,7 +206,7 @@ const DataSection = ({ schemas }: { schemas: Document['components']['schemas'] }
   </section>
 )
 
-/** A call that was denied or failed is no failed request: it is answered as any other call. */
+/** A denied or failed call is a successful request: it is answered like any other call. */
 function answeredWith(code: Code): string {
   const { status, ends } = entryOf(code)
   if (status === 200) return 'end of a call'
@@ -218,8 +218,8 @@ const Problems = () => (
     <h2 id="problems">Failures</h2>
     <p>
       A code with a status comes in <code>application/problem+json</code>; its <code>type</code> leads here.
-      “End of a call” is no failed request: the call is answered with 200, with its <code>state</code>, and
-      the code stands in <code>result.error</code>, or in <code>decision.code</code> where policy or the tool
+      “End of a call” is not a failed request: the response is 200 with the call and its <code>state</code>.
+      The code is in <code>result.error</code>, or in <code>decision.code</code> where policy or the tool
       denied the call.
     </p>
     <table class="codes">

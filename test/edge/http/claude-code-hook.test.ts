@@ -239,7 +239,7 @@ test('an agent that is removed while its hook waits gets no yes', async () => {
   expect((await waiting).says).toBe('deny')
 })
 
-test('L6 a malformed hook, a wrong key and an unknown tool are denied with a sentence', async () => {
+test('L6 a malformed hook request, a wrong key and an unknown tool are denied with a reason', async () => {
   const good = documentOf('Bash', { command: 'ls' }, newSession())
   const { tool_input: _, ...noInput } = good
   const cases: [string, unknown, Given][] = [

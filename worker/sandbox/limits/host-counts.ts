@@ -19,7 +19,7 @@ const COUNTS: readonly Count[] = [
 
 export type LowCount = Count & { readonly path: string; readonly value: number }
 
-/** Settings that are too low. A setting that this kernel lacks is not. */
+/** The settings that are too low. A setting that this kernel lacks is left out. */
 export const lowCounts = (read: (path: string) => string): LowCount[] =>
   COUNTS.flatMap(({ sysctl, enough }) => {
     const path = `/proc/sys/${sysctl.replaceAll('.', '/')}`

@@ -87,7 +87,7 @@ async function take(client: Socket, count: number): Promise<Buffer> {
     const chunk: Buffer | null = client.read()
     if (chunk !== null) received = Buffer.concat([received, chunk])
     else if (client.readableEnded || client.destroyed)
-      throw new Error('the client ended in the middle of its request')
+      throw new Error('the client closed the connection in the middle of its request')
     else await readableOrEnd(client)
   }
   if (received.length > count) client.unshift(received.subarray(count))
