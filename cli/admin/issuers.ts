@@ -77,7 +77,7 @@ const put = command({
   words: ['issuers', 'put'],
   args: { ...NAME, FILE: 'the issuer as JSON; - reads standard input' },
   flags: {},
-  does: 'Trust an issuer of tokens, or change how',
+  does: 'Trust an issuer of tokens, or change its settings',
   key: 'operator',
   examples: [
     `echo '{"issuer": "https://token.actions.githubusercontent.com", "advertise": false, "rules": [{"claims": {"sub": "repo:acme/app:ref:refs/heads/main"}, "agent": "deploy-bot"}]}' | countersign issuers put github -`,

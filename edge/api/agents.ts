@@ -261,7 +261,7 @@ function listRange(
 ): Result<RunQuery> {
   if (principal.kind !== 'Agent') return ok({ agent, since, limit, before: cursor })
   if (agent !== undefined && agent !== principal.name)
-    return err(failure('forbidden', 'an agent lists only what is its own: leave `agent` out'))
+    return err(failure('forbidden', 'an agent can list only its own calls and runs: leave `agent` out'))
   const { name, since: createdAt } = principal as AgentPrincipal // its `kind` says so
   return ok({ agent: name, since: Math.max(since ?? 0, createdAt), limit, before: cursor })
 }

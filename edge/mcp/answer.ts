@@ -161,7 +161,10 @@ function listTools({ env, directory, agent }: McpContext, { id, era, params }: M
   const { cursor } = params
   const place = typeof cursor === 'string' ? unseal(mcpKey, 'cursor', agent, cursor, Date.now()) : undefined
   if (cursor !== undefined && place === undefined)
-    return errorAnswer(id, invalidParams('this cursor is not from a list of yours'))
+    return errorAnswer(
+      id,
+      invalidParams('this cursor is malformed or not yours; list again without a cursor'),
+    )
   const { texts, last } = pageOf(toolListOf(directory, agent).tools, place?.after ?? null)
   const rest = {
     ...(last === null ? {} : { nextCursor: seal(mcpKey, 'cursor', agent, { after: last }) }),

@@ -29,7 +29,7 @@ import {
 import { seal, unseal } from './sealed.ts'
 
 const PREFIX = 'task_'
-const NO_TASK = invalidParams('there is no such task of yours')
+const NO_TASK = invalidParams('no task of yours has this id, or it has expired')
 const MISSING = rpcError(400, RPC.missingCapability, 'declare the Tasks extension in this request', {
   requiredCapabilities: { extensions: { [TASKS]: {} } },
 })

@@ -37,7 +37,10 @@ export class IssuerStore {
     if (missing >= 0)
       return err(
         failure('invalid_request', 'a rule names an agent that does not exist', [
-          { at: `/rules/${missing}/agent`, message: 'is no agent of this tenant; create it first' },
+          {
+            at: `/rules/${missing}/agent`,
+            message: 'is not an agent of this tenant; create the agent first',
+          },
         ]),
       )
     const same = this.#db.select().from(issuers).where(eq(issuers.issuer, spec.issuer)).get()

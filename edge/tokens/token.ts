@@ -36,11 +36,11 @@ export function parseToken(text: string): Result<UnverifiedToken, Refusal> {
     return refuse('too_long', `the token has more than ${LIMITS.token_bytes} bytes`)
   const [, first, second] = THREE_PARTS.exec(text) ?? []
   if (first === undefined || second === undefined)
-    return refuse('malformed', 'a signed token has three parts in base64url, joined by dots')
+    return refuse('malformed', 'a signed token must have three parts in base64url, joined by dots')
   const header = parsePart(first)
   const claims = parsePart(second)
   if (header === undefined || claims === undefined)
-    return refuse('malformed', 'header and claims of a token are strict JSON objects')
+    return refuse('malformed', 'the header or the claims are not a strict JSON object')
   const algorithm = ALGORITHMS.find((name) => name === header['alg'])
   if (algorithm === undefined) return refuse('algorithm', `\`alg\` is not one of ${ALGORITHMS.join(', ')}`)
   const fault = faultInHeader(header)

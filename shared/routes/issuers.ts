@@ -66,7 +66,7 @@ export const ISSUERS = routes({
     path: '/v1/issuers/test',
     callers: ['operator'],
     action: 'issuer.read',
-    summary: 'Judge a token: which agent it authenticates, or why it is refused; nothing is recorded',
+    summary: 'Test a token: which agent it authenticates, or why it is refused; nothing is recorded',
     body: z.strictObject({
       token: z
         .string()

@@ -84,7 +84,7 @@ export const list = <T extends z.ZodType>(item: T) => z.strictObject({ items: z.
  */
 export const paged = <T extends z.ZodType>(item: T) =>
   z.strictObject({ items: z.array(item), next: z.string().nullable() })
-/** The query of a paged list, newest first. An agent lists only what is its own. */
+/** The query of a paged list, newest first. An agent lists only its own items. */
 export const Paging = z.strictObject({
   agent: Name.optional(),
   /** Created at this time or later, in milliseconds since 1970. */

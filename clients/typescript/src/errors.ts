@@ -65,7 +65,7 @@ export async function problemOf(response: Response): Promise<ProblemError> {
   return new ProblemError(response, {
     code: known ? text(body['code']) : 'unknown',
     detail: known ? text(body['detail']) : `the answer has status ${response.status} and no problem document`,
-    todo: known ? text(body['todo']) : 'check the address of the edge and what stands in front of it',
+    todo: known ? text(body['todo']) : 'check the address of the edge and any proxy in front of it',
     retry: known ? body['retry'] === true : PASSING.has(response.status),
     errors: Array.isArray(body?.['errors']) ? (body['errors'] as FieldError[]) : [], // the edge's own form
   })
