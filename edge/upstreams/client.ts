@@ -296,7 +296,7 @@ async function read(
   return response.ok ? response : err({ ...response.error, sent: true })
 }
 
-/** A redirect or a client error: the server did not take the request. Of a 5xx nobody knows. */
+/** A redirect or a client error: the server did not take the request. After a 5xx it may have. */
 const refusedWith = (status: number): Fault => ({
   kind: 'unreadable',
   why:

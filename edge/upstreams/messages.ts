@@ -33,7 +33,7 @@ export async function readResponse(
     return unreadable('the answer is neither JSON nor an event stream')
   } catch (thrown) {
     if (thrown instanceof TooManyBytes) return err({ kind: 'too_large', why: thrown.message })
-    return unreadable('the answer broke off')
+    return unreadable('the answer ended early')
   }
 }
 

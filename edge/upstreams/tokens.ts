@@ -79,7 +79,7 @@ async function ask(
       chunks.push(chunk)
     }
   } catch {
-    return err('the token endpoint’s answer broke off')
+    return err('the token endpoint’s answer ended early')
   }
   if (status !== 200) return err(`the token endpoint answered HTTP ${status}`)
   const parsed = parseJson(Buffer.concat(chunks))

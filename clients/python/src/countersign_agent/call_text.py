@@ -11,7 +11,7 @@ SENTENCES = {
     "Do not try this again unless the user asks for it.",
     "expired": "Nobody approved this call in time. It did not run.",
     "lapsed": "No worker took this call in time. It did not run; it can be tried again.",
-    "released": "The call was allowed, for the agent's own program to run. "
+    "released": "The call was allowed. The agent's own program has to run it; "
     "Countersign ran nothing.",
     "cancelled": "The call was cancelled{detail}.",
     "indeterminate": "The outcome is unknown: the call may have had its effect. "
