@@ -21,6 +21,8 @@ export const MCP_LIMITS = {
    */
   mcp_holds_agent: 32,
   mcp_holds_tenant: 1_024,
+  /** Requests of one run that a client may cancel by their ids; then the oldest is forgotten. */
+  mcp_requests_run: 1_024,
   /** Tasks that one `subscriptions/listen` follows. */
   mcp_listened_tasks: 32,
   /** The id of a JSON-RPC request, a progress token, and the name of a client. */

@@ -35,7 +35,7 @@ export const hookRoutes: Verbs<'adviseClaudeCode'> = {
       origin: originOfCaller(caller),
       key: null,
       create: record,
-      join: false,
+      join: true,
       waitMs: request.headers.has('prefer') ? waitMs(request) : LIMITS.hook_wait_s * 1_000,
     })
     return call.ok ? ok(answerFor(call.value)) : call

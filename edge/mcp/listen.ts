@@ -90,7 +90,7 @@ async function* changes(
 ): AsyncGenerator<string, void, void> {
   const { agent } = context
   let listed = toolListOf(context.directory, agent).digest
-  let renewed = Date.now()
+  let [checked, renewed] = [Date.now(), Date.now()]
   const following = new Map(tasks.map((task) => [task.id, nextOf(context, task)]))
   while (isOpen.value) {
     const tick = Promise.withResolvers<undefined>()
@@ -103,8 +103,9 @@ async function* changes(
       else following.delete(change.task.id)
       if (change.params !== null)
         yield notification('notifications/tasks', { ...change.params, _meta: subscription })
-      continue
+      if (Date.now() - checked < LIMITS.mcp_heartbeat_ms) continue // a task that never rests must not keep its slot unrenewed
     }
+    checked = Date.now()
     const caller = await context.stillCaller()
     if (caller === null) return
     const { digest } = toolListOf(caller.directory, caller.agent)

@@ -87,7 +87,7 @@ export async function answerTask(context: McpContext, request: McpRequest): Prom
   const { run, n } = found.value
   if (method === 'tasks/get') {
     const wait = Math.min(preferredWait(context.request) ?? 0, LIMITS.mcp_hold_task_s) * 1000
-    const call = await run.read(agent.name, n, wait)
+    const call = await run.readForClient(agent.name, n, wait)
     if (!call.ok) return errorAnswer(id, NO_TASK)
     if (!isPending(call.value)) await run.answered(agent.name, n, null, true)
     return jsonAnswer(

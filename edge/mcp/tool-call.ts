@@ -157,7 +157,7 @@ async function awaitCall(
   const found = callOf(env, agent.tenant, callId)
   const hold = wait ?? holdMs(context, request)
   const call = found.ok
-    ? await found.value.run.read(agent.name, found.value.n, Math.min(hold, LIMITS.mcp_quick_ms))
+    ? await found.value.run.readForClient(agent.name, found.value.n, Math.min(hold, LIMITS.mcp_quick_ms))
     : found
   if (!found.ok || !call.ok) return toolResult(request, UNKNOWN_CALL)
   const awaited = {

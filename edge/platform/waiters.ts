@@ -21,6 +21,10 @@ export class Waiters<K> {
     })
   }
 
+  isAwaited(key: K): boolean {
+    return this.#waiting.has(key)
+  }
+
   wake(key: K): void {
     for (const finish of [...(this.#waiting.get(key) ?? [])]) finish()
   }

@@ -33,6 +33,7 @@ export type RunReads = Pick<
   | 'callByKey'
   | 'callToJoin'
   | 'abandoned'
+  | 'isAbandoned'
   | 'everyCall'
   | 'due'
   | 'nextDue'

@@ -47,6 +47,10 @@ export class OutputSubscribers {
     this.#waiters.wake(n)
   }
 
+  isAwaited(n: number): boolean {
+    return this.#waiters.isAwaited(n)
+  }
+
   leave({ id }: Subscriber): void {
     this.#slots.leave(id)
   }

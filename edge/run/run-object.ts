@@ -69,6 +69,10 @@ export class RunObject extends DurableObject<Env> {
     return clients.proposeForClient(this.#run, input, request)
   }
 
+  async readForClient(agent: string, n: number, waitMs: number): Promise<Result<Call>> {
+    return clients.readForClient(this.#run, agent, n, waitMs)
+  }
+
   async answered(agent: string, n: number, request: string | null, delivered: boolean): Promise<void> {
     await clients.noteAnswer(this.#run, agent, n, request, delivered)
   }

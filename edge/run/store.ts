@@ -132,6 +132,11 @@ function clientStatements(db: Database) {
       .from(calls)
       .where(lte(calls.cancelAt, p('now')))
       .prepare(),
+    isAbandoned: db
+      .select({ n: calls.n })
+      .from(calls)
+      .where(and(eq(calls.n, p('n')), isNotNull(calls.cancelAt)))
+      .prepare(),
     nextCancel: db
       .select({ at: sql<number | null>`min(${calls.cancelAt})` })
       .from(calls)
@@ -299,6 +304,11 @@ export class RunStore {
 
   cancelAt(n: number, at: number | null): void {
     this.#q.cancelAt.run({ n, at })
+  }
+
+  /** Whether the call's client has gone, and the call will be cancelled. */
+  isAbandoned(n: number): boolean {
+    return this.#q.isAbandoned.get({ n }) !== undefined
   }
 
   /** Calls whose client has been gone for long enough. */

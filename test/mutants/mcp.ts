@@ -128,6 +128,19 @@ export const MCP: readonly Held[] = [
   },
   {
     area: 'mcp',
+    file: 'edge/run/commands/propose.ts',
+    tests: ['test/edge/tokens/actors.test.ts'],
+    titled: 'L1 over MCP',
+    lines: [
+      [
+        'actor === undefined ? null : identityOfActor(actor)',
+        'null',
+        'A call that was decided on behalf of one person answers a call on behalf of another (L1).',
+      ],
+    ],
+  },
+  {
+    area: 'mcp',
     file: 'edge/run/commands/clients.ts',
     tests: ['test/edge/mcp/abandoned.test.ts'],
     lines: [

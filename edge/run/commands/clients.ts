@@ -2,12 +2,14 @@
 // cancel their request. A call outlives the connection that proposed it.
 
 import { failure } from '../../../shared/failures.ts'
+import { splitId } from '../../../shared/ids.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { err, ok, type Result } from '../../../shared/result.ts'
+import type { Call } from '../../../shared/wire/calls.ts'
 import { type CallRecord, type Canceller, hasEnded } from '../../call/lifecycle.ts'
 import { directoryOf } from '../../directory/directory.ts'
 import type { RunContext } from '../context.ts'
-import { readableCall } from '../reads.ts'
+import { readableCall, readCall } from '../reads.ts'
 import type { RunTransaction } from '../transaction.ts'
 import { cancelCall } from './cancel.ts'
 import { type ProposalInput, type ProposedCall, proposeCall } from './propose.ts'
@@ -21,8 +23,16 @@ export async function proposeForClient(
 ): Promise<Result<ProposedCall>> {
   const proposed = await proposeCall(run, input)
   if (request !== null && proposed.ok && proposed.value.call.ended_at_ms === undefined)
-    run.requests.set(request, Number(proposed.value.call.id.split('_').at(-1)))
+    keepRequest(run, request, splitId(proposed.value.call.id).n)
   return proposed
+}
+
+/** A client that goes away leaves its request behind, because it may still cancel it. */
+function keepRequest({ requests }: RunContext, request: string, n: number): void {
+  requests.delete(request)
+  requests.set(request, n)
+  const oldest = requests.keys().next()
+  if (requests.size > LIMITS.mcp_requests_run && !oldest.done) requests.delete(oldest.value)
 }
 
 /** `delivered`: the answer was the call's end, and the client has received it. */
@@ -40,6 +50,21 @@ export async function noteAnswer(
       tx.markDelivered(n)
       return ok(true)
     })
+}
+
+/** Reads a call for a client that asks for it again: it is no longer abandoned. */
+export async function readForClient(
+  run: RunContext,
+  agent: string,
+  n: number,
+  waitMs: number,
+): Promise<Result<Call>> {
+  if (readableCall(run, agent, n) !== undefined && run.store.isAbandoned(n))
+    await run.transact((tx) => {
+      tx.cancelAt(n, null)
+      return ok(true)
+    })
+  return readCall(run, agent, n, waitMs)
 }
 
 /** The client is gone. It may ask again for a while; then a call that still waits is cancelled. */
@@ -77,8 +102,10 @@ export async function cancelsRunning({ env, row, store }: RunContext, now: numbe
 /** Cancels the calls whose clients have been gone for long enough. */
 export function cancelAbandoned(run: RunContext, tx: RunTransaction, running: boolean, now: number): void {
   for (const record of run.store.abandoned(now)) {
-    tx.cancelAt(record.proposal.n, null)
-    if (isCancelled(record, running))
+    const { n } = record.proposal
+    const isAwaited = run.waiters.isAwaited(n) || run.output.isAwaited(n) // another client has joined it
+    tx.cancelAt(n, isAwaited ? now + LIMITS.mcp_abandoned_ms : null)
+    if (!isAwaited && isCancelled(record, running))
       tx.apply(record, { kind: 'cancel', by: { kind: 'agent', name: tx.row?.record.agent ?? '' } })
   }
 }

@@ -3,6 +3,7 @@
 // call's number among the agent's questions.
 
 import { digestOf } from '../../../shared/bytes/json.ts'
+import { identityOfActor } from '../../../shared/evidence/actor.ts'
 import { failure } from '../../../shared/failures.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { FileRef, InputFile } from '../../../shared/plan/call-files.ts'
@@ -49,6 +50,10 @@ export type ProposedCall = { readonly call: Call; readonly joined: boolean }
 
 const NO_RUN = failure('not_found', 'no such run')
 const OTHER_RUN = failure('idempotency_key_reused', 'this key has created a run with other settings')
+const RECEIVED_SINCE = failure(
+  'unavailable',
+  'the answer of an equal call was received at this moment; propose again',
+)
 const TOO_MANY_PENDING = failure(
   'too_many_pending',
   'this run already waits for the most approvals that a run may have',
@@ -71,6 +76,8 @@ export async function proposeCall(run: RunContext, input: ProposalInput): Promis
 type ProposalFacts = {
   readonly directory: LoadedDirectory
   readonly joinKey: string | null
+  /** An earlier call is the answer, so nothing was reserved or counted. */
+  readonly isRepeated: boolean
   readonly reservation: UsageReservation | null
   readonly room: Room
   readonly asking: { readonly standing: StandingAnswers; readonly undecided: UndecidedCall } | null
@@ -101,12 +108,21 @@ async function lookUpProposal(
     isRepeated ? null : run.usage.reserve(directory, record, input),
     roomFor(run.env, directory, record, isRepeated),
   ])
-  return { directory, joinKey, reservation, room, asking: null }
+  return { directory, joinKey, isRepeated, reservation, room, asking: null }
 }
 
-/** An idempotency key says which calls are one, so calls with a key are not joined by content. */
-const joinKeyOf = ({ tools }: LoadedDirectory, { join, key, tool, args }: ProposalInput): string | null =>
-  join && key === null ? digestOf([tool, tools.get(tool)?.tool.digest ?? null, digestOf(args)]) : null
+/**
+ * An idempotency key says which calls are one, so calls with a key are not joined by content. The
+ * actor is part of the content: policy may have decided the call for this actor alone.
+ */
+function joinKeyOf(
+  { tools }: LoadedDirectory,
+  { join, key, tool, args, origin: { actor } }: ProposalInput,
+): string | null {
+  if (!join || key !== null) return null
+  const digest = tools.get(tool)?.tool.digest ?? null
+  return digestOf([tool, digest, digestOf(args), actor === undefined ? null : identityOfActor(actor)])
+}
 
 /**
  * The call of an earlier proposal with the same key or, if its answer was not received, with the
@@ -144,7 +160,7 @@ function commitProposal(
   input: ProposalInput,
   facts: ProposalFacts,
 ): Result<Outcome> {
-  const { directory, joinKey, reservation, room } = facts
+  const { directory, joinKey, isRepeated, reservation, room } = facts
   const opened = openRun(tx, input)
   if (!opened.ok) return opened
   const row = opened.value
@@ -153,6 +169,7 @@ function commitProposal(
     if (input.join) tx.cancelAt(earlier.proposal.n, null)
     return storedAs('earlier', replayProposal(directory, earlier, input))
   }
+  if (isRepeated) return err(RECEIVED_SINCE) // L6: a new call would use no quota and no budget
   if (!room.counted.ok) return room.counted
   const files = run.store.files.sized(input.files)
   if (!files.ok) return files
@@ -166,7 +183,10 @@ function commitProposal(
   if (decided.kind === 'undecided') return ok({ ...decided, row, reservation })
   const waits = checkRoom(row, decided.call, room)
   if (!waits.ok) return waits
-  const keys = { key: input.key ?? reservation?.key ?? null, joinKey }
+  const keys = {
+    key: input.key ?? reservation?.key ?? null,
+    joinKey: mayBeJoined(decided.call, input) ? joinKey : null,
+  }
   return storedAs('new', storeCall(tx, decided.call, files.value, keys))
 }
 
@@ -239,11 +259,18 @@ function checkRoom(row: RunRow, { proposal, decision }: NewCall, { full }: Room)
   return hasRoom || decision.effect === 'deny' ? ok(true) : err(queueIsFull(proposal))
 }
 
+/**
+ * A denial is decided again each time. So is a call that the agent's own program executes, unless
+ * it waits for people: one yes is for one execution (L2).
+ */
+const mayBeJoined = ({ decision: { effect }, permitted }: NewCall, { advice }: ProposalInput): boolean =>
+  advice === true ? effect === 'ask' && permitted?.effect !== 'allow' : effect !== 'deny'
+
 function storeCall(
   tx: RunTransaction,
   { proposal, decision, ask, snapshot, permitted }: NewCall,
   files: readonly InputFile[],
-  { key, joinKey }: CallKeys,
+  keys: CallKeys,
 ): Result<CallRecord> {
   tx.keepSnapshot(snapshot)
   tx.nameFiles(files)
@@ -251,7 +278,7 @@ function storeCall(
   return tx.apply(
     proposal,
     { kind: 'proposed', decision, ask, ...(permitted === undefined ? {} : { permitted }) },
-    { key, joinKey: decision.effect === 'deny' ? null : joinKey }, // a denial is decided again each time
+    keys,
   )
 }
 

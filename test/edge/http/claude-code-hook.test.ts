@@ -192,6 +192,37 @@ test('L2 of several requests for one approved call, exactly one is allowed', asy
   expect(all.filter(({ says }) => says === 'allow')).toHaveLength(1)
 })
 
+test('equal requests at the same moment ask people once', async () => {
+  const session = newSession()
+  const all = await Promise.all(
+    Array.from({ length: 8 }, () => advised('Write', { file_path: 'together' }, { session })),
+  )
+  expect(all.map(({ says }) => says)).toEqual(all.map(() => 'deny'))
+  expect(new Set(all.map(({ id }) => id)).size).toBe(1)
+})
+
+test('an approver’s no reaches the program that asks again, and nobody is asked again before', async () => {
+  const session = newSession()
+  const input = { file_path: 'refused' }
+  const { id } = await advised('Write', input, { session })
+  await answer(id, 'deny')
+  expect(await advised('Write', input, { session })).toMatchObject({
+    says: 'deny',
+    id,
+    reason: expect.stringContaining('Denied by Countersign'),
+  })
+  expect((await advised('Write', input, { session })).id).not.toBe(id)
+})
+
+test('equal requests that policy allows are decided one by one, also at the same moment', async () => {
+  const session = newSession()
+  const all = await Promise.all(
+    Array.from({ length: 4 }, () => advised('Bash', { command: 'ls' }, { session })),
+  )
+  expect(all.map(({ says }) => says)).toEqual(all.map(() => 'allow'))
+  expect(new Set(all.map(({ id }) => id)).size).toBe(4)
+})
+
 test('L1 an approval has no effect once policy denies the call, the tool has changed or the agent is removed', async () => {
   const never = 'forbid (principal, action == Action::"tool.execute/claude_code_write", resource);'
   const input = { file_path: 'changed' }
@@ -212,7 +243,9 @@ test('L1 an approval has no effect once policy denies the call, the tool has cha
     sensitive: true,
     description: 'changed',
   })
-  expect(await advised('Write', input, { session })).toMatchObject({ says: 'deny', id: second })
+  const renewed = await advised('Write', input, { session }) // a question about the tool as it is now
+  expect([renewed.says, renewed.id === second]).toEqual(['deny', false])
+  expect((await callOf(renewed.id)).state).toBe('awaiting_approval')
 
   const leaving = await fixtures.agent()
   const { id } = await advised('Write', input, { session, key: leaving.key })

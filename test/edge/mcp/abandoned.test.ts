@@ -63,6 +63,15 @@ test('a waiting call is cancelled two minutes after its client disconnected, and
   expect(at - Date.now()).toBeLessThanOrEqual(120_000)
   expect(cancelAt(legacy.run)).toBeNull()
 
+  const returned = await abandon('modern', asks)
+  await eventually(
+    'the end of the last connection is stored',
+    () => (cancelAt(returned.run) === null ? undefined : true),
+    30_000,
+  )
+  await returned.client.call('countersign_result', { call: callId(returned.run, 1) }, { wait: 0 })
+  expect(cancelAt(returned.run)).toBeNull() // it asked for the result
+
   const again = await back.send()
   expect(cancelAt(back.run)).toBeNull() // it joined
 

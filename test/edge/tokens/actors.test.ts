@@ -9,6 +9,7 @@ import { PublicJwk } from '../../../shared/wire/issuers.ts'
 import { ConsoleSession } from '../../support/browser/console-session.ts'
 import { countersign } from '../../support/countersign.ts'
 import { Fixtures, unwrap } from '../../support/fixtures.ts'
+import { McpClient } from '../../support/http/mcp-client.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { newSigningKey, sign } from '../../support/tokens/token-issuer.ts'
 
@@ -27,10 +28,12 @@ unwrap(
 )
 
 /** The agent with a new token on behalf of this person. */
-async function onBehalfOf(sub: string, more: JWTPayload = {}): Promise<Client> {
+const onBehalfOf = async (sub: string, more: JWTPayload = {}): Promise<Client> =>
+  client(dev.url, bearer(await tokenOf(sub, more)))
+function tokenOf(sub: string, more: JWTPayload = {}): Promise<string> {
   const now = Math.floor(Date.now() / 1000)
   const claims = { iss: ISSUER, sub, azp: 'portal', aud: dev.url, iat: now, exp: now + 300, ...more }
-  return client(dev.url, bearer(await sign(key, { jti: `${sub} ${Math.random()}`, ...claims })))
+  return sign(key, { jti: `${sub} ${Math.random()}`, ...claims })
 }
 const propose = async (by: Client, name: string, session?: string) =>
   unwrap(
@@ -133,6 +136,27 @@ test('L3 a standing answer for one person does not cover calls on behalf of anot
   for (const by of [await onBehalfOf('alice'), await onBehalfOf('bob'), agent.client])
     states.push((await propose(by, sensitive, session)).state)
   expect(states).toEqual(['granted', 'awaiting_approval', 'awaiting_approval'])
+})
+
+test('L1 over MCP, a call on behalf of one person is never the answer to a call on behalf of another', async () => {
+  const { id: run } = unwrap(await agent.client('createRun', { body: {} }))
+  const callFor = async (token: string) => {
+    const mcp = new McpClient(dev.url, token, 'legacy')
+    const { _meta } = await mcp.call(sensitive, {}, { meta: { 'dev.countersign/run': run }, wait: 0 })
+    return (_meta as { 'dev.countersign/call': { id: string; state: string } })['dev.countersign/call']
+  }
+  const alice = await callFor(await tokenOf('alice'))
+  expect((await callFor(await tokenOf('alice'))).id).toBe(alice.id) // another token, the same person
+  const bob = await callFor(await tokenOf('bob'))
+  expect([alice.state, bob.state, bob.id === alice.id]).toEqual([
+    'awaiting_approval',
+    'awaiting_approval',
+    false,
+  ])
+  await fixtures.withPolicies({ 'only-alice': ONLY_ALICE }, async () => {
+    expect((await callFor(await tokenOf('carol'))).state).toBe('denied')
+    expect((await callFor(agent.key)).state).toBe('denied')
+  })
 })
 
 test('identical calls for one person share one question, whatever their token; for two people they don’t', async () => {
