@@ -18,6 +18,8 @@ import { doesNothing, done, type SubjectRequests } from './subjects.ts'
 export const TOOLS = 200
 export const STREAMS = 1_000
 const RUNS = 8
+/** A call is streamed after 200 ms. */
+const OPENED_AT_ONCE = 50
 
 /** Milliseconds, and for the streams all of them together. */
 export type Mcp = {
@@ -182,7 +184,9 @@ async function timeWaiting(url: string, operator: Client, pid: number | undefine
     )
   const before = rssMib(pid)
   const open: Waiting[] = []
-  for (let n = 0; n < STREAMS; n++) open.push(await wait(url, keys[n % keys.length] ?? '', name, `s${n}`))
+  const opened = (n: number) => wait(url, keys[n % keys.length] ?? '', name, `s${n}`)
+  for (let n = 0; n < STREAMS; n += OPENED_AT_ONCE)
+    open.push(...(await Promise.all(Array.from({ length: OPENED_AT_ONCE }, (_, lane) => opened(n + lane)))))
   await sleep(LIMITS.mcp_heartbeat_ms * 3) // objects that nothing needs any more are gone
   const [spent, from] = [cpuMs(pid), performance.now()]
   await sleep(watch_ms)
