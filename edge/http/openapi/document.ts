@@ -95,7 +95,12 @@ function description(): Schema {
       parameters: document['parameters'],
       responses: { Problem: REFUSED },
       examples: sharedExamples(described),
-      schemas: { Json: { description: 'Any JSON value.' }, Problem: PROBLEM, ...components },
+      schemas: {
+        Json: { description: 'Any JSON value.' },
+        JsonRpcMessage: JSON_RPC,
+        Problem: PROBLEM,
+        ...components,
+      },
     },
   }
 }
@@ -187,6 +192,19 @@ function paths(schemas: Schemas, shared: Parameters): Schema {
 
 const BYTES = { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } }
 
+/** JSON-RPC has a specification of its own, so its messages are described in words. */
+const MESSAGE = { $ref: '#/components/schemas/JsonRpcMessage' }
+const JSON_RPC = {
+  description:
+    'A message of JSON-RPC 2.0 as the Model Context Protocol defines it. Refusals are such messages too.',
+  type: 'object',
+} as const
+
+const bytesOf = ({ refusals }: Route, example: unknown): Schema =>
+  refusals === 'json-rpc'
+    ? { 'application/json': { schema: MESSAGE, ...(example === undefined ? {} : { example }) } }
+    : BYTES
+
 function operation(name: string, route: Route, schemas: Schemas, shared: Parameters): Schema {
   const { callers, summary, body, failures } = route
   const { request: example } = EXAMPLES[name] ?? {}
@@ -203,7 +221,7 @@ function operation(name: string, route: Route, schemas: Schemas, shared: Paramet
           requestBody: {
             required: true,
             content: route.raw
-              ? BYTES
+              ? bytesOf(route, example)
               : {
                   'application/json': {
                     schema: schemas.of(body, 'input'),
@@ -264,8 +282,14 @@ type DescribedOperation = {
   >
 }
 
-function contentOf(name: string, { media, events, result }: Route, schemas: Schemas): Schema {
+function contentOf(name: string, route: Route, schemas: Schemas): Schema {
+  const { media, events, result, refusals } = route
   const { response: example } = EXAMPLES[name] ?? {}
+  if (refusals === 'json-rpc')
+    return {
+      'application/json': { schema: MESSAGE, ...exampleOf(MESSAGE, example) },
+      'text/event-stream': { schema: { type: 'string' } },
+    }
   if (media === undefined) {
     const schema = schemas.of(result, 'output')
     return { 'application/json': { schema, ...exampleOf(schema, example) } }
@@ -284,7 +308,7 @@ function parameters(name: string, route: Route, schemas: Schemas): Schema[] {
   const { params, query, headers, reads = [] } = route
   const { parameters: examples = {} } = EXAMPLES[name] ?? {}
   const of = (place: string, object: Route['params']): Schema[] =>
-    Object.entries(object?.shape ?? {}).map(([key, type]) => ({
+    shown(object).map(([key, type]) => ({
       name: place === 'header' ? headerName(key) : key,
       in: place,
       ...(place === 'path' || !type.safeParse(undefined).success ? { required: true } : {}),
@@ -295,6 +319,10 @@ function parameters(name: string, route: Route, schemas: Schemas): Schema[] {
   const read = reads.map((header) => READ[header])
   return [...of('path', params), ...of('query', query), ...of('header', headers), ...read]
 }
+
+/** Without `Content-Type`, which the media type of the body says. */
+const shown = (object: Route['params']) =>
+  Object.entries(object?.shape ?? {}).filter(([key]) => key !== 'content-type')
 
 /** Header names as documents write them: `If-Match`, `Last-Event-ID`. */
 const headerName = (key: string): string =>

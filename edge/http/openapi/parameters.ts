@@ -38,6 +38,7 @@ const BY_NAME: Readonly<Record<string, string>> = {
   approval: 'Only this approval.',
   'if-match': 'The `ETag` of the set that the change is based on. If another is active, it is refused.',
   'last-event-id': 'The id of the last event that was received; the stream goes on after it.',
+  'x-request-id': 'An id of your choice, which the answer repeats.',
   'x-slack-signature': 'Slack’s signature over version, time and body.',
   'x-slack-request-timestamp': 'When Slack sent the request.',
 }

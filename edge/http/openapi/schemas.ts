@@ -63,7 +63,8 @@ export class Schemas {
       ]
     })
     components.sort(([a], [b]) => (a < b ? -1 : 1))
-    return { document: resolve(document), components: extended(Object.fromEntries(components)) }
+    const ofAnswers = new Set([...this.#found].flatMap(([name, { input }]) => (input ? [] : [name])))
+    return { document: resolve(document), components: extended(Object.fromEntries(components), ofAnswers) }
   }
 
   /** Components whose requests differ from their answers, themselves or in a part. */
@@ -84,19 +85,22 @@ export class Schemas {
 }
 
 /** Writes a component that has all fields of another as that one and the rest. */
-function extended(components: Record<string, Schema>): Record<string, Schema> {
+function extended(
+  components: Record<string, Schema>,
+  ofAnswers: ReadonlySet<string>,
+): Record<string, Schema> {
   const all = Object.entries(components)
   return Object.fromEntries(
     all.map(([name, schema]) => {
       const [base] = all
-        .filter(([other, part]) => other !== name && isPartOf(part, schema))
+        .filter(([other, part]) => other !== name && isPartOf(part, schema, ofAnswers.has(name)))
         .sort(([, a], [, b]) => fieldsOf(b).length - fieldsOf(a).length)
       if (base === undefined) return [name, schema]
       const own = fieldsOf(base[1]).map(([field]) => field)
       const rest = {
         type: 'object',
         properties: Object.fromEntries(fieldsOf(schema).filter(([field]) => !own.includes(field))),
-        required: requiredOf(schema).filter((field) => !own.includes(field)),
+        required: requiredOf(schema).filter((field) => !requiredOf(base[1]).includes(field)),
       }
       return [name, { description: schema['description'], allOf: [{ $ref: `${REF}${base[0]}` }, rest] }]
     }),
@@ -106,14 +110,19 @@ function extended(components: Record<string, Schema>): Record<string, Schema> {
 const fieldsOf = ({ properties = {} }: Schema) => Object.entries(properties as Record<string, Schema>) // an object’s schema
 const requiredOf = ({ required = [] }: Schema) => required as string[] // as above
 
-function isPartOf(part: Schema, whole: Schema): boolean {
+/** Fields of answers lack their bounds (`withoutBounds`), and keep them where they extend others. */
+function isPartOf(part: Schema, whole: Schema, isOfAnswers: boolean): boolean {
   const fields = new Map(fieldsOf(whole))
   const parts = fieldsOf(part)
+  const isSame = (field: string, schema: Schema): boolean => {
+    const text = JSON.stringify(fields.get(field))
+    return text === JSON.stringify(schema) || (isOfAnswers && text === JSON.stringify(withoutBounds(schema)))
+  }
   return (
     parts.length >= 3 &&
     parts.length < fields.size &&
-    parts.every(([field, schema]) => JSON.stringify(fields.get(field)) === JSON.stringify(schema)) &&
-    parts.every(([field]) => requiredOf(part).includes(field) === requiredOf(whole).includes(field))
+    parts.every(([field, schema]) => isSame(field, schema)) &&
+    requiredOf(part).every((field) => requiredOf(whole).includes(field))
   )
 }
 

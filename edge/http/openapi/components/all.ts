@@ -1,6 +1,7 @@
 // Every named schema of the API description, registered under its name.
 
 import { z } from 'zod'
+import { ACCESS } from './access.ts'
 import { ADMINISTRATION } from './administration.ts'
 import { APPROVALS } from './approvals.ts'
 import { CALLS } from './calls.ts'
@@ -8,6 +9,7 @@ import { CHANNELS_AND_POLICIES } from './channels-and-policies.ts'
 import type { Component } from './component.ts'
 import { EVIDENCE } from './evidence.ts'
 import { SKILLS } from './skills.ts'
+import { UPSTREAMS } from './upstreams.ts'
 
 export const COMPONENTS: Readonly<Record<string, Component>> = {
   ...CALLS,
@@ -16,6 +18,8 @@ export const COMPONENTS: Readonly<Record<string, Component>> = {
   ...CHANNELS_AND_POLICIES,
   ...SKILLS,
   ...EVIDENCE,
+  ...ACCESS,
+  ...UPSTREAMS,
 }
 
 /** A separate registry, so that descriptions from elsewhere stay out of the document. */
