@@ -4,7 +4,7 @@
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { isDescribed } from '../../edge/http/openapi/document.ts'
 import { EXAMPLES, type Example } from '../../edge/http/openapi/examples.ts'
 import { ROOT } from '../../infra/state.ts'
@@ -14,16 +14,26 @@ import { ROUTES } from '../../shared/routes/all.ts'
 import type { Input, Output } from '../../shared/routes/client.ts'
 import { bearer, type Client, client } from '../../shared/routes/client.ts'
 import type { Route } from '../../shared/routes/route.ts'
+import { WebhookReceiver } from '../support/channels/webhook-receiver.ts'
 import { eventually } from '../support/eventually.ts'
 import { Fixtures, unwrap } from '../support/fixtures.ts'
 import { component, Publisher } from '../support/skills/skill.ts'
-import { sharedStack } from '../support/stack/stack.ts'
+import { startTestStack } from '../support/stack/stack.ts'
 import { installation } from '../support/tenants.ts'
+import { newSigningKey, TokenIssuer } from '../support/tokens/token-issuer.ts'
+import { FakeUpstream, tool } from '../support/upstreams/fake-upstream.ts'
 import { newSigner, PeerWorker } from '../support/worker/peer-worker.ts'
 
 const FILE = join(ROOT, 'edge/http/openapi/examples.json')
 const TENANT = 'examples'
-const dev = sharedStack()
+const stack = await startTestStack({ worker: 'idle', loopbackChannels: true }) // upstreams are on loopback
+const { dev } = stack
+const receiver = await WebhookReceiver.open()
+const upstream = await FakeUpstream.open('modern', [tool('search')])
+afterAll(async () => {
+  await stack.stop()
+  await Promise.all([upstream.close(), receiver.close()])
+})
 const described = (Object.entries(ROUTES) as [RouteName, Route][]).filter(([, route]) => isDescribed(route))
 
 // ── Recording ──
@@ -62,6 +72,9 @@ function tidyText(text: string): string {
   const plain = text
     .replaceAll(dev.url.replace(/\/$/, ''), 'https://countersign.example.com')
     .replaceAll(HOST, 'countersign.example.com')
+    .replaceAll(upstream.origin, 'https://mcp.example.com')
+    .replaceAll(receiver.url, 'https://agents.example.com')
+    .replace(/whsec_\S+/g, `whsec_${Buffer.alloc(32, 7).toString('base64')}`)
     .replace(/cs_([a-z]+)_examples_[0-9A-Z]{26}_[0-9A-Z]{52}/g, 'cs_$1_acme_01KAD…')
     .replace(/\/approve\/\S+/g, '/approve/acme.apr_01KAD….…')
     .replaceAll(TENANT, 'acme')
@@ -284,6 +297,112 @@ async function policies({ root }: Actors): Promise<void> {
   await record(root, 'activatePolicyVersion', { params })
 }
 
+async function issuers({ root }: Actors): Promise<void> {
+  const key = await newSigningKey('EdDSA', 'main')
+  const idp = await TokenIssuer.open('https://idp.example.com', key)
+  const { kid, alg, jwk } = key
+  const params = { name: 'idp' }
+  await record(root, 'putIssuer', {
+    params,
+    body: {
+      issuer: idp.issuer,
+      jwks: { keys: [{ kty: 'OKP', crv: 'Ed25519', x: jwk.x ?? '', kid, alg }] },
+      algorithms: ['EdDSA'],
+      rules: [{ claims: { sub: 'workload' }, agent: 'triage' }],
+    },
+  })
+  await record(root, 'listIssuers', {})
+  const { audiences } = await record(root, 'readIssuer', { params })
+  await record(root, 'testToken', { body: { token: await idp.token(audiences[0] ?? '') } })
+  await idp.close()
+  const open = client(dev.url)
+  await record(open, 'resourceMetadata', { query: { tenant: TENANT } })
+  await record(open, 'mcpResourceMetadata', { query: { tenant: TENANT } })
+  await record(root, 'deleteIssuer', { params })
+}
+
+async function upstreams({ root }: Actors): Promise<void> {
+  const params = { name: 'docs' }
+  await record(root, 'putUpstream', { params, body: { kind: 'http', url: upstream.url, look_ms: 60_000 } })
+  await record(root, 'refreshUpstream', { params, body: {} })
+  await record(root, 'listUpstreams', {})
+  const ofTool = { name: 'docs', tool: 'docs_search' }
+  const { tool } = await record(root, 'readUpstreamTool', { params: ofTool })
+  await record(root, 'acceptUpstreamTool', {
+    params: ofTool,
+    body: { definition: tool.seen ?? '', capabilities: ['network'], sensitive: false },
+  })
+  await record(root, 'readUpstream', { params })
+  await record(root, 'withdrawUpstreamTool', { params: ofTool })
+  await record(root, 'removeUpstream', { params })
+}
+
+/** What agents and policy enforcement points ask over protocols of others. */
+async function protocols({ root, agent }: Actors): Promise<void> {
+  const evaluation = {
+    subject: { type: 'agent', id: 'triage' },
+    action: { name: 'tools/call' },
+    resource: { type: 'tool', id: 'send_report', properties: { arguments: { to: 'ops@example.com' } } },
+  }
+  const headers = { 'content-type': 'application/json' }
+  await record(agent, 'evaluateAccess', { body: evaluation, headers })
+  const { resource, ...defaults } = evaluation
+  await record(agent, 'evaluateAccesses', { body: { ...defaults, evaluations: [{ resource }] }, headers })
+  await record(client(dev.url), 'authzenConfiguration', {})
+  const input_schema = { type: 'object', properties: { command: { type: 'string' } } }
+  unwrap(
+    await root('putTool', {
+      params: { name: 'claude_code_bash' },
+      body: {
+        description: 'Bash of Claude Code.',
+        input_schema,
+        capabilities: [],
+        executor: { kind: 'none' },
+        egress: { mode: 'none', hosts: [] },
+        workspace: 'call',
+        limits: {},
+      },
+    }),
+  )
+  await record(agent, 'adviseClaudeCode', {
+    body: {
+      hook_event_name: 'PreToolUse',
+      session_id: 'chat-42',
+      tool_name: 'Bash',
+      tool_input: { command: 'ls' },
+    },
+  })
+  const message = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
+  const body = Buffer.from(JSON.stringify(message))
+  const speaks = {
+    ...headers,
+    accept: 'application/json, text/event-stream',
+    'mcp-protocol-version': '2025-11-25',
+  }
+  await record(agent, 'mcp', { body, headers: speaks })
+  await record(agent, 'mcpInSession', { params: { session: 'chat-42' }, body, headers: speaks })
+  for (const name of ['mcp', 'mcpInSession'] as const)
+    recorded[name] = { ...recorded[name], request: message }
+}
+
+async function agentDeliveries({ root, fixtures, pool }: Actors): Promise<void> {
+  const params = { name: 'hooked' }
+  const webhook = { url: `${receiver.url}/events`, events: ['call.ended' as const] }
+  const { key } = unwrap(await root('putAgent', { params, body: { tools: ['*'], pool, webhook } }))
+  await record(root, 'rotateAgentWebhook', { params })
+  const hooked = fixtures.clientOf(key)
+  const call = unwrap(
+    await hooked('proposeCallInNewRun', { body: { tool: 'send_report', args: { to: 'ops@example.com' } } }),
+  )
+  unwrap(await hooked('cancelCall', { params: { run: call.run, call: call.id } }))
+  await eventually('the event is delivered', async () =>
+    unwrap(await root('listAgentDeliveries', { params, query: {} })).items.some(
+      ({ state }) => state === 'sent',
+    ),
+  )
+  await record(root, 'listAgentDeliveries', { params, query: {} })
+}
+
 async function secrets({ root }: Actors): Promise<void> {
   const params = { name: 'mail-key' }
   await record(root, 'putSecret', {
@@ -370,6 +489,10 @@ test('a real edge accepts each request of the API description’s examples and a
   await channels(all)
   await policies(all)
   await secrets(all)
+  await issuers(all)
+  await upstreams(all)
+  await protocols(all)
+  await agentDeliveries(all)
   await skills(all)
   await evidence()
   await tenants()

@@ -22,10 +22,11 @@ const routes = Object.entries(ROUTES) as [string, Route][]
 const text = await (await fetch(new URL('/openapi.json', fixtures.url))).text()
 
 type Content = Record<string, { schema: object; example?: unknown; examples?: object }>
+type Answer = { headers?: object; content?: Content }
 type Operation = {
   operationId: string
   security?: unknown[]
-  responses: Record<string, { headers?: object; content?: Content }>
+  responses: Record<string, Answer>
   requestBody?: { content: Content }
   parameters: { $ref: string }[]
   'x-failures'?: string[]
@@ -40,13 +41,24 @@ type Document = {
   components: {
     schemas: Record<string, Component>
     parameters: Record<string, { name: string; in: string; description?: string }>
+    responses: Record<string, Answer>
   }
 }
 const document = JSON.parse(text) as Document // the first test lints it
+/** An answer, or the one that several operations refer to. */
+const resolved = (answer: Answer & { $ref?: string }): Answer =>
+  document.components.responses[answer.$ref?.split('/').at(-1) ?? ''] ?? answer
 const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
-  Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })),
+  Object.entries(methods).map(([method, { responses, ...rest }]) => {
+    const answers = Object.entries(responses).map(([status, answer]) => [status, resolved(answer)] as const)
+    return {
+      path,
+      method: method.toUpperCase(),
+      operation: { ...rest, responses: Object.fromEntries(answers) },
+    }
+  }),
 )
-const parametersOf = ({ parameters }: Operation) =>
+const parametersOf = ({ parameters }: Pick<Operation, 'parameters'>) =>
   parameters.map(({ $ref }) => document.components.parameters[$ref.split('/').at(-1) ?? ''])
 
 /** Beyond the recommended rules: examples fit their schemas, and nothing is left without words. */

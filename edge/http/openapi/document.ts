@@ -5,6 +5,7 @@ import { FAILURES } from '../../../shared/failures.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { ROUTES } from '../../../shared/routes/all.ts'
 import type { Caller, Route } from '../../../shared/routes/route.ts'
+import { type Paths, shareAnswers } from './answers.ts'
 import { EXAMPLES } from './examples.ts'
 import { parameterText } from './parameters.ts'
 import { type Schema, Schemas } from './schemas.ts'
@@ -77,6 +78,7 @@ function description(): Schema {
   const shared = new Parameters()
   const described = paths(schemas, shared)
   const { document, components } = schemas.finish({ paths: described, parameters: shared.all() })
+  const answers = shareAnswers(document['paths'] as Paths) // as `operation` makes them
   return {
     openapi: '3.1.0',
     info: {
@@ -88,12 +90,12 @@ function description(): Schema {
     },
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     security: [{ key: [] }],
-    paths: document['paths'],
+    paths: answers.paths,
     components: {
       securitySchemes: SECURITY_SCHEMES,
       headers: HEADERS,
       parameters: document['parameters'],
-      responses: { Problem: REFUSED },
+      responses: { Problem: REFUSED, ...answers.responses },
       examples: sharedExamples(described),
       schemas: {
         Json: { description: 'Any JSON value.' },
