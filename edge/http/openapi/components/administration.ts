@@ -6,7 +6,12 @@ import { TENANTS } from '../../../../shared/routes/tenants.ts'
 import { Agent, AgentSpec, Operator, OperatorSpec } from '../../../../shared/wire/principals.ts'
 import { Secret, SecretSpec } from '../../../../shared/wire/secrets.ts'
 import { Quota, Tenant, TenantUse } from '../../../../shared/wire/tenants.ts'
-import { Capability, ProcessToolSpec, RegisteredTool } from '../../../../shared/wire/tools.ts'
+import {
+  Capability,
+  ProcessToolSpec,
+  RegisteredTool,
+  RegisteredToolSpec,
+} from '../../../../shared/wire/tools.ts'
 import { ProvenWorker, Worker } from '../../../../shared/wire/workers.ts'
 import { type Component, object, opaque, plain } from './component.ts'
 
@@ -21,7 +26,7 @@ const TOOL = {
   idempotent: 'Safe to run twice. Only then is a lost execution retried.',
   spends: 'The argument that holds an amount to spend, in whole units. Policies limit its sum.',
   approval_ttl_s: 'How long operators have to answer.',
-  executor: 'The program, and which arguments fill which parts of its command line.',
+  executor: 'What executes its calls; `none`: the agent’s own program.',
   egress: 'The hosts that its calls may reach.',
   secrets: 'Secrets that the process receives.',
   credentials: 'Secrets that its proxy adds to requests, so that the process never holds them.',
@@ -74,7 +79,7 @@ const WORKER = {
 }
 
 export const ADMINISTRATION: Readonly<Record<string, Component>> = {
-  ToolSpec: object(ProcessToolSpec, 'A tool that runs a program, as an operator registers it.', TOOL),
+  ToolSpec: object(RegisteredToolSpec, 'A tool as an operator registers it.', TOOL),
   ToolEgress: object(ProcessToolSpec.shape.egress, 'The hosts that calls of a tool may reach.', {
     mode: '`strict`: the kernel enforces it. `preflight`: arguments are checked. `none`: no restriction.',
     hosts: 'The hosts.',
