@@ -337,7 +337,7 @@ async function upstreams({ root }: Actors): Promise<void> {
   await record(root, 'removeUpstream', { params })
 }
 
-/** What agents and policy enforcement points ask over protocols of others. */
+/** Requests of agents and of policy enforcement points, in protocols of others. */
 async function protocols({ root, agent }: Actors): Promise<void> {
   const evaluation = {
     subject: { type: 'agent', id: 'triage' },
