@@ -4,7 +4,9 @@
 
 import { request } from 'node:http'
 import { expect, test } from 'vitest'
+import { entryOf } from '../../../shared/failures.ts'
 import { ROUTES } from '../../../shared/routes/all.ts'
+import { REFUSAL } from '../../../shared/routes/route.ts'
 import { Fixtures } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
@@ -29,7 +31,9 @@ function asThePage(
   return new Promise((settle, fail) => {
     const asked = request({ hostname, port, method, path, headers }, (answer) => {
       answer.resume()
-      settle(answer.statusCode)
+      // Refusals of a hook have the status 200.
+      const code = answer.headers[REFUSAL]
+      settle(code === 'unauthenticated' ? entryOf(code).status : answer.statusCode)
     })
     asked.on('error', fail).end(method === 'GET' || method === 'HEAD' ? undefined : '{}')
   })
