@@ -323,7 +323,7 @@ const OPERATORS: readonly Row[] = [
     'a kind of executor that does not exist',
     putTool({ executor: { ...toolSpec().executor, kind: 'docker' } }),
     '/executor/kind',
-    'must be `process`',
+    'must be one of `process`, `none`',
   ),
   [
     'an agent without tools',
