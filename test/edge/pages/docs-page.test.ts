@@ -65,7 +65,7 @@ test('the search on /docs finds an operation, a schema and a failure by its word
   }
   await page.keyboard.press('ControlOrMeta+A')
   await page.keyboard.type('zebra crossing')
-  expect(await page.getByText('Nothing has all of these words.').isVisible()).toBe(true)
+  expect(await page.getByText('Nothing on this page contains all of these words.').isVisible()).toBe(true)
   await page.keyboard.press('ControlOrMeta+A')
   await page.keyboard.press('Delete')
   expect(await page.locator('nav.side details details[open] summary').allTextContents()).toEqual(['Calls'])
