@@ -3,6 +3,7 @@
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import type { Call } from '../../shared/wire/calls.ts'
+import type { tenantObject } from '../bindings.ts'
 import type { FoundCall } from '../run/find-run.ts'
 import type { OutputUpdate, StreamPosition } from '../run/output-subscribers.ts'
 import { statusLine } from './outcome.ts'
@@ -12,6 +13,7 @@ const OUTPUT_PAUSE_MS = 1_000
 
 export type FollowRequest = FoundCall & {
   readonly agent: string
+  readonly tenant: ReturnType<typeof tenantObject>
   readonly approval: Call['approval']
   readonly token: Id | null
   /** When to give up waiting. */
@@ -21,10 +23,14 @@ export type FollowRequest = FoundCall & {
 /** Yields progress notifications; returns the call as it is at its end, or when the time is up. */
 export async function* followCall(follow: FollowRequest): AsyncGenerator<string, Result<Call>, void> {
   const { run, n, agent, approval, token, until } = follow
-  if (token === null) return run.read(agent, n, Math.max(0, until - Date.now()))
+  if (token === null) {
+    await awaitApproval(follow)
+    return run.read(agent, n, Math.max(0, until - Date.now()))
+  }
   let position: StreamPosition = { attempt: 0, stdout: 0, stderr: 0, state: null }
   let [progress, shownAt] = [0, 0]
   for (;;) {
+    if (position.state?.state === 'awaiting_approval') await awaitApproval(follow)
     const left = until - Date.now()
     const update = await run.nextOutput(agent, n, null, position, Math.max(0, left))
     if (!update.ok) return update
@@ -40,6 +46,21 @@ export async function* followCall(follow: FollowRequest): AsyncGenerator<string,
       })
     }
     if (value.end !== null || left <= 0) return run.read(agent, n, 0)
+  }
+}
+
+/**
+ * Waits for people at the tenant's inbox, which is in memory anyway. A wait inside the run would keep
+ * its object in memory, half a megabyte for each, for as long as nobody answers.
+ */
+async function awaitApproval({ run, n, agent, tenant, approval, until }: FollowRequest): Promise<void> {
+  if (approval?.status !== 'pending') return
+  let known = await tenant.approvalChange(approval.id, -1, 0)
+  for (;;) {
+    const call = await run.read(agent, n, 0) // after the number: a change since then is a new number
+    const left = until - Date.now()
+    if (!call.ok || call.value.state !== 'awaiting_approval' || left <= 0) return
+    known = await tenant.approvalChange(approval.id, known, left)
   }
 }
 

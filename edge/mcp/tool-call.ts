@@ -197,6 +197,7 @@ async function answerAwaited(
   const following = {
     ...found,
     agent: agent.name,
+    tenant: tenantObject(env, agent.tenant),
     approval: call.approval,
     token: context.accepted.stream ? request.meta.progressToken : null,
     until: Date.now() + left,

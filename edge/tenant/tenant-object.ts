@@ -473,6 +473,13 @@ export class TenantObject extends DurableObject<Env> {
     this.#followers.leave(stream)
   }
 
+  /**
+   * Waits until the number of an approval's last change differs from `known`, at most `ms`, and
+   * returns it.
+   */
+  async approvalChange(id: string, known: number, ms: number): Promise<number> {
+    return this.#inbox.follow(id, known, ms)
+  }
   /** Takes a place for an MCP request that has to wait; false if there is none. */
   async holdRequest(request: string, agent: string): Promise<boolean> {
     return this.#holds.enter(request, agent, Date.now()).ok

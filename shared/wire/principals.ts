@@ -30,8 +30,6 @@ const McpSettings = z.strictObject({
   output_chars: z.int().min(256).max(LIMITS.output_bytes).optional(),
   /** Cancels running calls too, some time after their client closed the connection. */
   cancel_running: z.boolean().optional(),
-  /** Lets clients that can do so open the approval's page for their user, once. */
-  open_page: z.boolean().optional(),
 })
 
 export const AgentSpec = z.strictObject({
