@@ -2,7 +2,7 @@
 // bound is a time and the attacks use all cores, so these tests run alone.
 // @project exclusive
 
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { Arena, attack, planOf } from '../arena/arena.ts'
 
 const MiB = 1024 * 1024
@@ -28,28 +28,26 @@ for _ in range(100):
         time.sleep(60)`,
 }
 
-describe.each([
-  ['cold', {}],
-  ['warm', { prepared: {} }],
-] as const)('in a sandbox that is %s', (_kind, options) => {
-  let arena: Arena
-  beforeAll(async () => {
-    arena = await Arena.open(options)
-  })
-  afterAll(() => arena.close())
+const CASES = Object.entries(SLOW).flatMap(([what, source]) => [
+  { what, source, kind: 'cold', options: {} },
+  { what, source, kind: 'warm', options: { prepared: {} } },
+])
 
-  test.each(Object.entries(SLOW))(
-    'S30 %s that slow a scan down do not delay the end of a call over its limit',
-    { timeout: 120_000 },
-    async (_what, source) => {
-      const { there } = arena.runFolder()
+test.each(CASES)(
+  'S30 $what that slow a scan down do not delay the end of a call over its limit in a $kind sandbox',
+  { timeout: 120_000 },
+  async ({ source, options }) => {
+    const arena = await Arena.open(options)
+    try {
       let since = 0
       const plan = planOf(attack(`import time\n${source}${FILL}`), { workspace: 'run', limits: LIMITS })
-      const seen = await arena.launch({ plan, runFolder: there }, () => {
+      const seen = await arena.launch({ plan, runFolder: arena.runFolder().there }, () => {
         since = performance.now()
       })
       expect([seen.outcome, seen.out]).toEqual([{ kind: 'workspace_cap' }, 'filling\n'])
       expect(performance.now() - since).toBeLessThan(6_000)
-    },
-  )
-})
+    } finally {
+      await arena.close()
+    }
+  },
+)
