@@ -58,7 +58,7 @@ test('V02 L7 a canary in arguments, output and errors is in no file of Redis, lo
   onTestFinished(() => hurt.stop())
   const { state, dev } = hurt.stack
   const canary = `canary-${randomBytes(12).toString('hex')}`
-  const name = 'cry.aloud'
+  const name = 'cry_aloud'
   // One tool prints its input to standard error and fails, the other prints it to standard output.
   const argv = ['/bin/sh', '-c', 'tee /dev/stderr; exit 3']
   const { items } = unwrap(await hurt.operator('listTools', {}))
