@@ -1,6 +1,6 @@
 // Decides a call that the agent's own program executes, and hands the answer out once. The call is
 // proposed, asked about and granted like any other; instead of a claim, the program's request
-// releases it. What the program then does is not known here.
+// releases it. The edge does not learn what the program then does.
 
 import { failure } from '../../../shared/failures.ts'
 import { splitId } from '../../../shared/ids.ts'
