@@ -29,8 +29,18 @@ export function standingKey(run: RunRecord, { proposal, decision, ask }: NewCall
   return keyOf(run, proposal, plan, decision.policy_set)
 }
 
-/** An unreachable session counts as having no answers, so people are asked (L6). */
-export async function findStandingAnswers(env: Env, run: RunRecord, key: string): Promise<StandingAnswers> {
+/**
+ * An unreachable session counts as having no answers, so people are asked (L6). A run that names no
+ * session has one to itself, named like the run. Before its first call nobody can have given an
+ * answer there, so it is not asked: a request would create its object, and most such runs have one
+ * call only.
+ */
+export async function findStandingAnswers(
+  env: Env,
+  run: RunRecord,
+  { call, key }: { readonly call: NewCall; readonly key: string },
+): Promise<StandingAnswers> {
+  if (run.session === run.id && call.proposal.n === 1) return { key, answers: [] }
   const answers = await sessionObject(env, run)
     .standingAnswers(key, run.id)
     .catch(() => [])

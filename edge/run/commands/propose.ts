@@ -148,7 +148,7 @@ async function lookUpQuestion(
 ): Promise<ProposalFacts> {
   const [reservation, standing] = await Promise.all([
     run.usage.reserveQuestion(record, facts.reservation),
-    findStandingAnswers(run.env, record, undecided.key),
+    findStandingAnswers(run.env, record, undecided),
   ])
   return { ...facts, reservation, asking: { standing, undecided } }
 }

@@ -1,12 +1,15 @@
 // A standing answer covers similar calls: same agent, session, device, channel, tool, policies and
 // reach. It applies for its time, while its operator may give it and nobody revokes it.
 
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { Call } from '../../../shared/wire/calls.ts'
 import type { RunSpec } from '../../../shared/wire/runs.ts'
 import { eventually } from '../../support/eventually.ts'
 import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
-import { sharedStack } from '../../support/stack/stack.ts'
+import { objectId } from '../../support/stack/object-file.ts'
+import { sharedStack, sharedState } from '../../support/stack/stack.ts'
 import { grantOf, PeerWorker } from '../../support/worker/peer-worker.ts'
 
 const fixtures = new Fixtures('standing', sharedStack())
@@ -85,6 +88,20 @@ test('a call that runs under a standing approval shows the agent its id but not 
     expect(told.decision.reason).toMatch(/approved by standing approvals: `std_/)
     expect(JSON.stringify(told)).not.toContain(approver.name)
   }
+})
+
+test('D7 a question in a run that names no session creates no session object until somebody answers for the session', async () => {
+  const first = await propose({})
+  expect(first.state).toBe('awaiting_approval')
+  const name = `default/${agent.name}/${first.run}`
+  const file = join(sharedState(), 'edge/objects/countersign-session', `${objectId('countersign-session', name)}.sqlite`)
+  expect(existsSync(file)).toBe(false)
+
+  unwrap(await answer(first, 'approve', { scope: 'session' }))
+  expect(existsSync(file)).toBe(true)
+  const params = { run: first.run }
+  const second = unwrap(await agent.client('proposeCall', { params, body: { tool, args: { text: 'another' } } }))
+  expect(second.state).toBe('granted')
 })
 
 test('an approval of one call does not cover another call', async () => {
