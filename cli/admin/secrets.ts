@@ -1,4 +1,4 @@
-// Commands with which operators put, list and remove secrets, which nobody can read back. A value
+// Commands with which operators store, list and remove secrets, which nobody can read back. A value
 // comes from standard input or a file, never from the command line, where others could read it.
 
 import { LIMITS } from '../../shared/limits.ts'

@@ -1,4 +1,4 @@
-// `countersign policy lint` and `policy test`: check a folder of policies before it is put. Both
+// `countersign policy lint` and `policy test`: check a folder of policies before it is stored. Both
 // ask the edge, because policies are validated against the tenant's own tools; neither changes
 // anything.
 
@@ -44,7 +44,7 @@ const test = command({
   flags: {},
   does: 'Run test cases against policies: decide each call and compare the decision; nothing is stored or run, and nobody is asked',
   key: 'operator',
-  exits: '0 every case passed; 1 a case failed, or the policies can’t be put',
+  exits: '0 every case passed; 1 a case failed, or the policies can’t be put in force',
   examples: ['countersign policy test my-policies', 'countersign policy test my-policies cases/refunds.json'],
   async run({ args, api, paint }) {
     const policies = readFolder(args.DIR)

@@ -11,10 +11,7 @@ type Line = { readonly sign: ' ' | '-' | '+'; readonly text: string }
 
 /** Lines of context around a change. */
 const CONTEXT_LINES = 3
-/**
- * The diff takes memory in the square of the lines; above this, show all old lines, then all new
- * ones.
- */
+/** Memory grows with the square of the lines; above this, all old lines are shown, then all new. */
 const MAX_COMPARED_LINES = 2_000
 
 const linesOf = (text: string | null): string[] => (text === null ? [] : text.split('\n'))

@@ -1,6 +1,6 @@
-// Commands that put, activate, roll back, show and compare versions of the policy set. Each change
-// names the version that it expects in force (`If-Match`), so that nobody overwrites the change of
-// a colleague.
+// Commands that store, activate, roll back, show and compare versions of the policy set. Each
+// change names the version that it expects in force (`If-Match`), so that nobody overwrites the
+// change of a colleague.
 
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
@@ -217,7 +217,7 @@ function versionText(
     readonly activations?: readonly { at_ms: number; by: string }[]
   } & Partial<Pick<PutResult, 'warnings'>>,
   paint: Paint,
-  /** The version that this one replaced in force, if it was just activated. */
+  /** The version that was in force before, if this one was just activated. */
   instead: number | null = null,
 ): string {
   const { version, active, digest, note, author, created_at_ms, activated_at_ms, activated_by } = set

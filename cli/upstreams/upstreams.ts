@@ -26,14 +26,14 @@ const add = command({
   flags: {
     secret: {
       value: 'NAME',
-      what: 'the secret with which the edge authenticates; its `tools` list upstream:NAME',
+      what: 'the secret with which the edge authenticates; the tools that may use it must include upstream:NAME',
     },
     header: { value: 'HEADER', what: 'the header that carries the secret (default: authorization)' },
     format: { value: 'TEXT', what: 'the header’s value, in which {} is the secret (default: Bearer {})' },
     'client-id': { value: 'ID', what: 'OAuth client credentials: the client whose secret it is' },
     'token-url': { value: 'URL', what: 'OAuth client credentials: where the edge gets its tokens' },
     scope: { value: 'SCOPE', what: 'OAuth client credentials: the scope that it asks for' },
-    timeout: { value: 'SECONDS', what: 'the time of one call (default: 60)' },
+    timeout: { value: 'SECONDS', what: 'the longest time that one call may take (default: 60)' },
   },
   does: 'Register or change a remote MCP server and read its tools. Agents may call a tool after you have accepted it',
   key: 'operator',
@@ -166,15 +166,15 @@ const accept = command({
   args: {
     ...TOOL,
     DEFINITION:
-      'the definition that you have looked at, as `upstreams diff` prints it (12 characters are enough)',
+      'the digest of the definition that you accept, from `upstreams diff` (12 characters are enough)',
   },
   flags: {
     capabilities: {
       value: 'NAME,…',
-      what: `what it can do, for policies: of ${Capability.options.join(', ')}`,
+      what: `what it can do, which policies read; any of ${Capability.options.join(', ')}`,
     },
     groups: { value: 'NAME,…', what: 'groups of tools that policies name' },
-    'not-sensitive': { what: 'its calls need no approval, as far as this tool is concerned' },
+    'not-sensitive': { what: 'the default policies ask for no approval of its calls' },
     idempotent: { what: 'calling it twice does no more than calling it once' },
   },
   does: 'Accept the definition of a tool, so that agents may call it. Without flags every call needs an approval',
@@ -189,7 +189,9 @@ const accept = command({
     if (!shown.ok) return shown
     const definition = shown.value.tool.seen ?? ''
     if (looked.length < MIN_DIGEST_CHARS || !definition.startsWith(looked))
-      return err(usage('the server does not show this definition; name the one that `upstreams diff` prints'))
+      return err(
+        usage('the server does not list this definition now; give the digest that `upstreams diff` prints'),
+      )
     const groups = namesIn(flags.groups)
     const wanted = {
       definition,

@@ -50,7 +50,7 @@ export const authzenRoutes: Verbs<RouteNames> = {
   },
 }
 
-/** An error is our own: the evaluation could not be made, and may be tried again. */
+/** An error is a fault on our side: the evaluation could not be made, and may be tried again. */
 async function evaluate(env: Env, caller: Identified, asked: Evaluation): Promise<Result<AccessDecision>> {
   const read = readEvaluation(caller, asked)
   if (!read.ok) return ok(undecided(read.error))
@@ -110,8 +110,8 @@ function undecided({ code, detail, errors = [] }: Failure): AccessDecision {
 }
 
 /**
- * An entity of an evaluation replaces the default one, except that `type`, `id` and `name` are taken
- * from the default where it has none.
+ * An entity of an evaluation replaces the default one, except that `type`, `id` and `name` are
+ * taken from the default where it has none.
  */
 function withDefaults(
   { subject, action, resource, context }: Record<string, unknown>,

@@ -51,9 +51,7 @@ export async function revokeStandingAnswer(
   return ok(standing)
 }
 
-/**
- * An answer whose tool or policy set is no longer current revives with it, unless it is revoked.
- */
+/** An answer whose tool or policy set was replaced is live again once that is restored. */
 function isLive(
   directory: LoadedDirectory,
   { tool, policy_set, agent, agent_since_ms, by, by_since_ms }: Standing,

@@ -5,8 +5,8 @@ import { PATTERNS } from '../../shared/ids.ts'
 import type { IssuerSpec } from '../../shared/wire/issuers.ts'
 
 /**
- * `agents`: when each agent that a rule names had been created, at the time the issuer was put. An
- * agent that is created again under the same name inherits no rule.
+ * `agents`: when each agent that a rule names had been created, at the time the issuer was stored.
+ * An agent that is created again under the same name inherits no rule.
  */
 export type HeldIssuer = {
   readonly name: string

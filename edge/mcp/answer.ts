@@ -1,4 +1,4 @@
-// The MCP endpoint: one function that reads like the order of its checks, and the table of methods.
+// The MCP endpoint: checks one request in a fixed order, and serves it by its method.
 
 import { type Failure, failure } from '../../shared/failures.ts'
 import { identityOf } from '../bindings.ts'

@@ -50,14 +50,14 @@ export async function* followCall(follow: FollowRequest): AsyncGenerator<string,
 }
 
 /**
- * Waits for people at the tenant's inbox, which is in memory anyway. A wait inside the run would keep
- * its object in memory, half a megabyte for each, for as long as nobody answers.
+ * Waits for people at the tenant's inbox, which is in memory anyway. A wait inside the run would
+ * keep its object in memory, half a megabyte each, for as long as nobody answers.
  */
 async function awaitApproval({ run, n, agent, tenant, approval, until }: FollowRequest): Promise<void> {
   if (approval?.status !== 'pending') return
   let known = await tenant.approvalChange(approval.id, -1, 0)
   for (;;) {
-    const call = await run.read(agent, n, 0) // after the number: a change since then is a new number
+    const call = await run.read(agent, n, 0) // read after `known`, so that no change is missed
     const left = until - Date.now()
     if (!call.ok || call.value.state !== 'awaiting_approval' || left <= 0) return
     known = await tenant.approvalChange(approval.id, known, left)

@@ -21,8 +21,8 @@ export type McpContext = Caller & {
   /** The session that the path names. */
   readonly path: string | null
   /**
-   * The caller by the key and the policies of this moment; null if it may no longer read its runs. A
-   * held request outlives the checks that admitted it.
+   * Checks the caller again, with the keys and policies of this moment; null if it may no longer
+   * read its runs. A held request outlives the checks that admitted it.
    */
   readonly stillCaller: () => Promise<Caller | null>
 }

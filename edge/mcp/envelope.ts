@@ -17,8 +17,9 @@ export type JsonObject = { readonly [key: string]: Json }
 /** The members of `_meta` in which a request describes itself. */
 export type RequestMeta = {
   readonly progressToken: Id | null
-  /** Whether the client can hold a task, and whether it can open a page for its user. */
+  /** Whether the client supports the Tasks extension. */
   readonly tasks: boolean
+  /** Whether the client can open a page for its user. */
   readonly opensUrls: boolean
   /** The name that the client gives itself. It decides nothing. */
   readonly client: string | null
@@ -85,7 +86,7 @@ export function readMessage(bytes: Uint8Array, headers: Headers): Result<McpMess
   const { method, params = {} } = body
   if (method === undefined && ('result' in body || 'error' in body))
     return isModernHeader(headers)
-      ? malformed(id ?? null, 'this server sends no requests, so it takes no responses')
+      ? malformed(id ?? null, 'this server sends no requests, so it accepts no responses')
       : ok({ kind: 'response' })
   if (typeof method !== 'string' || method.length > 128)
     return malformed(id ?? null, '`method` must be a string of up to 128 characters')
@@ -110,7 +111,7 @@ function readEra({ id, method, params }: Parts, headers: Headers): Result<McpMes
         `\`params._meta\` must name \`${META.version}\` and \`${META.capabilities}\``,
       ),
     )
-  const version = versionHeader(headers) ?? '2025-03-26' // as the specification has it for a missing header
+  const version = versionHeader(headers) ?? '2025-03-26' // the specification's default
   if (method !== 'initialize' && !isLegacy(version))
     return malformed(
       id ?? null,

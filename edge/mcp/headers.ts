@@ -10,8 +10,8 @@ const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/
 const ADDRESS = /^(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:.]+\])$/
 
 /**
- * Refuses requests of pages that are not ours, and requests under a name that is not the edge's.
- * Programs send no `Origin`. Pages on this host may use an edge that is addressed as this host.
+ * Refuses requests that a page of another origin sends, and requests for a host that is not the
+ * edge. Programs send no `Origin`. A page on this host may call an edge whose address is loopback.
  */
 export function checkOrigin(request: Request, publicUrl: string): Failure | undefined {
   const [ours, { host, hostname }] = [new URL(publicUrl), new URL(request.url)]
@@ -26,7 +26,7 @@ export function checkOrigin(request: Request, publicUrl: string): Failure | unde
 
 export type AcceptedTypes = { readonly json: boolean; readonly stream: boolean }
 
-/** A missing header, or one of older clients, means that only JSON is safe. */
+/** Older clients send no `Accept`, or one without event streams: they get JSON. */
 export function acceptedOf(headers: Headers): AcceptedTypes {
   const types = (headers.get('accept') ?? '*/*')
     .toLowerCase()
@@ -60,7 +60,7 @@ export function checkModernHeaders(headers: Headers, { version, method, params }
   const named = Object.hasOwn(NAMED_BY, method) ? NAMED_BY[method] : undefined
   if (named === undefined) return undefined
   const value = params[named]
-  if (typeof value !== 'string') return undefined // the method refuses it by its own rules
+  if (typeof value !== 'string') return undefined // the code of the method refuses it
   return decodeHeader(headers.get('mcp-name')) === value ? undefined : differs('Mcp-Name', `\`${named}\``)
 }
 
@@ -70,7 +70,7 @@ const differs = (header: string, part: string): string =>
 const BASE64 = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** Values that are no safe ASCII are sent as base64; undefined if it can't be decoded. */
+/** Clients send a value that is not plain ASCII as base64; undefined if it can't be decoded. */
 export function decodeHeader(value: string | null): string | undefined {
   if (value === null) return undefined
   const text = BASE64.exec(value)?.[1]

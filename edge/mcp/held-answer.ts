@@ -1,7 +1,7 @@
 // Answers a request that has to wait: as server-sent events or as one JSON document. While it waits
-// it sends comments or blanks, so that intermediaries don't close a silent connection. The writes
-// also detect a closed client: the first write after the close still succeeds and makes the peer
-// reset the connection, so workerd cancels the stream at the second one.
+// it sends comments or line breaks, so that intermediaries don't close a silent connection. The
+// writes also detect a closed client: the first write after the close still succeeds and makes the
+// peer reset the connection, so workerd cancels the stream at the second one.
 
 import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -20,7 +20,7 @@ export type LastMessage = {
 
 export type HeldRequest = {
   readonly id: Id
-  /** Notifications, and at the end the answer. */
+  /** Yields notifications, and returns the answer. */
   readonly messages: AsyncGenerator<string, LastMessage, void>
   /** Called when the client closed the connection before it had the answer. */
   readonly gone: () => Promise<unknown>
@@ -34,12 +34,12 @@ type Step = IteratorResult<string, LastMessage>
 /** How a kind of response carries messages, and what it sends while there is none. */
 type Framing = { readonly type: string; readonly idle: string; readonly message: (text: string) => string }
 const EVENTS: Framing = { type: 'text/event-stream', idle: ':\n\n', message: (text) => `data: ${text}\n\n` }
-/** JSON may begin with blanks. */
+/** JSON may begin with whitespace. */
 const DOCUMENT: Framing = { type: 'application/json', idle: '\n', message: (text) => text }
 
 /**
- * How long to wait, before the answer, for a closed client to reset the connection: a part of the
- * time that the client has waited already.
+ * How long to wait, before the answer, for a closed client to reset the connection, as a part of
+ * the time that the client has already waited.
  */
 const PROBE_PART = 1 / 10
 const PROBE_LEAST_MS = 30
@@ -94,7 +94,7 @@ function interruptedWait(request: Request, id: Id, error: unknown): LastMessage 
   logError(error, { request_id })
   const why = failure(
     'internal',
-    `the wait was interrupted, logged as ${request_id}; repeat the request to go on waiting`,
+    `the wait was interrupted, logged as ${request_id}; repeat the request to continue waiting`,
   )
   return { message: errorMessage(id, failureError(why)) }
 }

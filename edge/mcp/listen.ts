@@ -15,7 +15,7 @@ import { errorAnswer, invalidParams, notification, resultFor, resultMessage } fr
 import { callOfTask, detailedTask } from './tasks.ts'
 import { toolListOf } from './tool-list.ts'
 
-/** Shorter than a slot lasts. */
+/** Less than the lifetime of a slot. */
 const RENEW_MS = 15_000
 
 type Task = { readonly id: string; readonly found: FoundCall; position: StreamPosition }
@@ -27,7 +27,7 @@ export async function listen(context: McpContext, request: McpRequest): Promise<
   if (topics === undefined)
     return errorAnswer(
       request.id,
-      invalidParams('`notifications` must be an object; accept `text/event-stream`'),
+      invalidParams('`notifications` must be an object, and the request must accept `text/event-stream`'),
     )
   const slot = { stream: randomUUID(), whose: `agent ${agent.name} listens`, approval: null }
   const tenant = tenantObject(env, agent.tenant)
@@ -103,7 +103,8 @@ async function* changes(
       else following.delete(change.task.id)
       if (change.params !== null)
         yield notification('notifications/tasks', { ...change.params, _meta: subscription })
-      if (Date.now() - checked < LIMITS.mcp_heartbeat_ms) continue // a task that never rests must not keep its slot unrenewed
+      // A task that changes all the time must not delay the renewal.
+      if (Date.now() - checked < LIMITS.mcp_heartbeat_ms) continue
     }
     checked = Date.now()
     const caller = await context.stillCaller()

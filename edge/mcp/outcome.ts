@@ -53,7 +53,9 @@ const text = (line: string): Block => ({ type: 'text', text: line })
 function notesOn(call: Call, { joined }: ResultOptions): string[] {
   const { id, edited, state } = call
   return [
-    ...(joined ? [`Joined ${id}, which an equal request proposed before; nothing was proposed again.`] : []),
+    ...(joined
+      ? [`Joined ${id}, which an identical request proposed before; nothing was proposed again.`]
+      : []),
     ...(edited !== undefined && state === 'succeeded'
       ? [
           `The approver changed the arguments. This ran instead: ${cut(JSON.stringify(edited.arguments), 2_000)}`,
@@ -217,7 +219,9 @@ function advice({ result }: Call): string {
   return code !== undefined && Object.hasOwn(FAILURES, code) ? capital(entryOf(code as Code).todo) : '' // checked
 }
 
-/** The changes that would lift a denial. Time and budgets pass; all else stays as it is. */
+/**
+ * What would lift a denial. Only denials for reasons of time or budget can end without a change.
+ */
 function remedies({ decision }: Call): string[] {
   const { explanation, code } = decision
   const ways = (explanation?.changes ?? []).map((together) =>
@@ -227,7 +231,7 @@ function remedies({ decision }: Call): string[] {
     ...(ways.length === 0 ? [] : [`What would change it: ${ways.join('; or ')}.`]),
     ...(code === 'budget_spent' || code === 'policy_error' || changesWithTime(explanation)
       ? []
-      : ['Trying again unchanged will be denied again.']),
+      : ['The same call will be denied again.']),
   ]
 }
 

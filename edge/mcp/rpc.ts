@@ -63,8 +63,8 @@ export function failureError(failure: Failure): RpcError {
 }
 
 /**
- * A refusal from before the message was read: it keeps status and headers of the answer that our
- * own API would give.
+ * The answer to a request that is refused before its message is read. It has the status and headers
+ * that our own API would answer with.
  */
 export function refusedRequest(failure: Failure, { status, headers: own }: Response): Response {
   const headers = new Headers(own)

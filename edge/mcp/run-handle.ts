@@ -74,7 +74,7 @@ function existing({ env, agent }: Caller, id: string): Result<RunHandle, RpcErro
     : err(invalidParams(run.error.detail))
 }
 
-/** An agent that is deleted and created again under its name gets other runs. */
+/** An agent that is deleted and created again under the same name gets other runs. */
 function created(
   { env, agent }: Caller,
   key: string,

@@ -1,7 +1,7 @@
 // Seals state that clients keep for us: sessions, places in a list, waits and tasks. The edge
 // stores none of it. AES-256-GCM hides it and detects each change. The purpose is bound to the
-// text, so a text sealed for one use can't be opened for another. The agent is inside, so no other
-// agent can use it.
+// text, so a text sealed for one use can't be opened for another. The agent is part of the text, so
+// no other agent can use it.
 
 import { Buffer } from 'node:buffer'
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
@@ -11,7 +11,7 @@ import { CallId, Sha256, Time } from '../../shared/fields.ts'
 const ALGORITHM = 'aes-256-gcm'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
-/** Sealed texts of ours have less than 500 characters. */
+/** The texts that we seal have fewer than 500 characters. */
 const MOST_CHARS = 1_024
 
 /** The sealed values of each purpose, besides their owner. Times are in ms of the edge's clock. */
@@ -20,7 +20,7 @@ const PURPOSES = {
   session: z.strictObject({ nonce: z.string() }),
   /** A place in the list of tools: the last name before it. */
   cursor: z.strictObject({ after: z.string() }),
-  /** A client's wait for a call, and what the client asked for: it only reads. */
+  /** A client's wait for a call, and the request that it repeats to continue waiting. */
   wait: z.strictObject({
     call: CallId,
     tool: z.string(),
@@ -39,7 +39,7 @@ const ownerOf = ({ tenant, name, since }: Owner): readonly unknown[] => [tenant,
 
 const boundTo = (purpose: Purpose): Buffer => Buffer.from(`countersign mcp ${purpose} v1`)
 
-/** Printable ASCII without blanks, as a header may carry it. */
+/** Returns ASCII without spaces, so that a header can carry it. */
 export function seal<P extends Purpose>(key: Buffer, purpose: P, owner: Owner, value: Sealed<P>): string {
   const nonce = randomBytes(NONCE_BYTES)
   const cipher = createCipheriv(ALGORITHM, key, nonce).setAAD(boundTo(purpose))

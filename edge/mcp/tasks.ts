@@ -29,7 +29,7 @@ import {
 import { seal, unseal } from './sealed.ts'
 
 const PREFIX = 'task_'
-const NO_TASK = invalidParams('no task of yours has this id, or it has expired')
+const NO_TASK = invalidParams('you have no task with this id, or it has expired')
 const MISSING = rpcError(400, RPC.missingCapability, 'declare the Tasks extension in this request', {
   requiredCapabilities: { extensions: { [TASKS]: {} } },
 })
@@ -99,5 +99,6 @@ export async function answerTask(context: McpContext, request: McpRequest): Prom
     if (!cancelled.ok && cancelled.error.code === failure('not_found', '').code)
       return errorAnswer(id, NO_TASK)
   }
-  return jsonAnswer(resultMessage(id, resultFor(era, {}))) // an ended call and an answer to no question change nothing
+  // Cancelling an ended call changes nothing, and so does tasks/update: we never ask for input.
+  return jsonAnswer(resultMessage(id, resultFor(era, {})))
 }

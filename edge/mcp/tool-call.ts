@@ -52,9 +52,9 @@ type PendingCall = {
   readonly request: string | null
 }
 
-const UNKNOWN_CALL = failure('not_found', 'there is no such call of yours')
+const UNKNOWN_CALL = failure('not_found', 'you have no call with this id')
 const UNKNOWN_STATE = invalidParams(
-  'this `requestState` is not for a pending call of yours with these arguments; call the tool without it',
+  'this `requestState` belongs to no pending call of yours with these arguments; call the tool without it',
 )
 
 export async function callTool(context: McpContext, request: McpRequest): Promise<Response> {

@@ -10,12 +10,12 @@ import { RESULT_TOOL } from './protocol.ts'
 import { definitionText, RESULT_TEXT } from './tools.ts'
 
 export type ToolList = {
-  /** By name, so that an unchanged list is the same text to a model's prompt cache. */
+  /** Sorted by name, so that the text of an unchanged list stays in a model's prompt cache. */
   readonly tools: readonly ListedTool[]
   readonly digest: string
 }
 
-/** By version of the directory and agent; the texts of tools outlive both. */
+/** Keyed by version of the directory, then by agent. */
 const lists = new WeakMap<LoadedDirectory, Map<string, ToolList>>()
 
 export function toolListOf(directory: LoadedDirectory, agent: AgentPrincipal): ToolList {

@@ -1,4 +1,4 @@
-// Finds settings of an issuer that could never work or would be wrong, when an operator puts it:
+// Finds settings of an issuer that could never work or would be wrong, when an operator stores it:
 // addresses that no request may reach, and audiences that name another tenant. Pure.
 
 import type { FieldError } from '../../shared/failures.ts'

@@ -1,6 +1,5 @@
 // Reads what an issuer publishes: its discovery document (OpenID Connect Discovery 1.0) and its key
-// set (RFC 7517). Keys that we can't use are skipped; private and symmetric ones are among them.
-// Pure.
+// set (RFC 7517). Keys that we can't use are skipped, and so are private and symmetric ones. Pure.
 
 import type { Json } from '../../shared/bytes/json.ts'
 import { parseJson } from '../../shared/bytes/json.ts'
@@ -15,7 +14,7 @@ export const discoveryAddress = (issuer: string): string =>
 
 /**
  * The address of the key set; undefined if the document is malformed or describes another issuer
- * (Discovery §4.3), which somebody could mix up with this one.
+ * (Discovery §4.3), so that no issuer can stand in for another.
  */
 export function keySetAddress(bytes: Uint8Array, issuer: string): string | undefined {
   const document = objectIn(bytes)

@@ -11,8 +11,8 @@ import { faultInAddress, type Outside, type StandIns, testOverrideFor } from '..
 import { discoveryAddress, keySetAddress, keysIn } from './key-documents.ts'
 
 /**
- * Fetched keys. `askAt`: when an isolate should ask again. `unknownAt`: from when on a token with an
- * unknown key may cause a fetch.
+ * Fetched keys. `askAt`: when an isolate should ask again. `unknownAt`: the earliest time at which
+ * a token with an unknown key may cause a fetch.
  */
 export type FetchedKeys = {
   readonly keys: readonly PublicJwk[]
@@ -22,7 +22,7 @@ export type FetchedKeys = {
 
 type Entry = {
   readonly keys: readonly PublicJwk[]
-  /** 0: never. */
+  /** 0 if never. */
   readonly fetchedAt: number
   readonly failedAt: number
   readonly unknownAt: number
@@ -104,7 +104,9 @@ export class KeySource {
     return document === undefined ? undefined : keysIn(document)
   }
 
-  /** N14: only public addresses, checked again at connection; no redirect, a deadline, a size. */
+  /**
+   * N14: only public addresses, checked again at connection; no redirect, a deadline, a size limit.
+   */
   async #get(address: string): Promise<Uint8Array | undefined> {
     const { outside, standIns } = this.#network
     if (faultInAddress(address, standIns !== undefined) !== undefined) return undefined

@@ -78,8 +78,8 @@ export const audiencesOf = ({ aud }: Claims): readonly string[] =>
   (Array.isArray(aud) ? aud : [aud]).filter((one) => typeof one === 'string')
 
 /**
- * The tenant in which a token is to be checked. A wrong name authenticates nobody, because only that
- * tenant's own issuers count: it may come from the request. The audience is next.
+ * The tenant whose issuers have to confirm a token: the one that the request names, else the one in
+ * the audience. A false name authenticates nobody, because only that tenant's own issuers count.
  */
 export function tenantOf(
   named: string | null,

@@ -64,7 +64,7 @@ export async function verifyToken(
     return ok(
       refuse(
         'agent_gone',
-        `the agent \`${name}\` was removed after the issuer was put; put the issuer again`,
+        `the agent \`${name}\` was removed after the issuer was stored; store the issuer again`,
       ),
     )
   return ok(ok({ agent, issuer: issuer.name, actor, expiresAt, until: Math.min(expiresAt, askAt) }))
@@ -76,7 +76,7 @@ type CheckedSignature = {
   readonly askAt: number
 }
 
-/** Fetches the keys again if none fits; how often is the TenantObject's decision. */
+/** Fetches the keys again if none fits; the TenantObject limits how often. */
 async function checkWithKeys(
   env: Env,
   directory: LoadedDirectory,
@@ -98,8 +98,8 @@ async function checkWithKeys(
 }
 
 /**
- * Keys by the directory's own object for the issuer: a change of the issuer leaves the old ones
- * behind.
+ * Keyed by the directory's object for the issuer, so that a changed issuer gets no keys of its
+ * former version.
  */
 const fetched = new WeakMap<TrustedIssuer['spec'], CachedKeys>()
 
@@ -132,9 +132,7 @@ export const cacheKey = (named: string | null, text: string): CacheKey => sha256
 /** The tenant in which the token was verified before. */
 export const cachedTenant = (key: CacheKey): string | undefined => verifiedTokens.get(key)?.tenant
 
-/**
- * A token that was verified under this very version of the directory, and has to be again later.
- */
+/** A token that was verified under this version of the directory and has not expired since. */
 export function cachedToken(
   key: CacheKey,
   directory: LoadedDirectory,

@@ -58,7 +58,7 @@ export class UpstreamClient {
     this.#peer = peer
   }
 
-  /** Asks with the modern protocol, and judges the answer. A failure concludes nothing. */
+  /** Asks with the modern protocol, and judges the answer. A failure proves neither generation. */
   async probe(): Promise<Result<Era, Fault>> {
     const id = 'discover'
     const sent = await this.#post(
@@ -120,8 +120,8 @@ export class UpstreamClient {
   }
 
   /**
-   * Sends the call. Sends it again only if the server answered 401, which it decides before it reads
-   * the call, and a new token was to be had.
+   * Sends the call. Sends it again only if the server answered 401, which it decides before it
+   * reads the call, and there is a new token.
    */
   async call(
     {
@@ -242,7 +242,7 @@ export class UpstreamClient {
     return { [header]: format.replace('{}', () => (secret ?? '').trim()) }
   }
 
-  /** The secret that the server itself receives; a token is not the secret. */
+  /** The secret that the server itself receives: none if it receives an access token. */
   #credentials(): string[] {
     const { auth } = this.#peer
     return auth?.kind === 'header' ? [auth.secret] : []
@@ -312,5 +312,5 @@ const unreadable = (why: string): Fault => ({ kind: 'unreadable', why, sent: tru
 const notAnswered = ({ sent, why }: Unanswered): Fault => ({ kind: 'unreadable', why, sent })
 
 async function discard({ body }: HttpAnswer): Promise<void> {
-  for await (const _ of body) break // closes it
+  for await (const _ of body) break // leaving the loop closes the body
 }

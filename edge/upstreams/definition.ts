@@ -82,7 +82,7 @@ function parseTool(item: Json, upstream: Identity): Result<Definition, { tool: s
   return ok({ name, upstreamName: given, digest: definitionDigest(upstream, item), json: item })
 }
 
-/** Hosts take only a few characters in names, and some no dots. */
+/** Programs that offer tools to models allow few characters in names, and some no dots. */
 const nameFor = (upstream: string, tool: string): string =>
   `${upstream}_${tool.toLowerCase().replace(/[^a-z0-9_-]/g, '_')}`
 
@@ -139,7 +139,7 @@ export function faultsOf(upstream: Identity, definition: Definition): readonly s
 }
 
 function faultsIn(member: string, schema: Json): string[] {
-  if (!isObject(schema)) return [`${member}: is not an object`]
+  if (!isObject(schema)) return [`${member}: not an object`]
   if (CONFUSABLE.test(canonical(schema)))
     return [`${member}: a name or a value in it has invisible characters`]
   const checked = checkSchema(schema)
@@ -157,7 +157,8 @@ const EACH_CONFUSABLE = new RegExp(CONFUSABLE, 'gu')
 
 /**
  * A text of a server as agents see it: without control, bidirectional, tag and other invisible
- * characters, which could hide instructions from the operator who accepted it, and cut.
+ * characters, which could hide instructions from the operator who accepted it, and with a limited
+ * length.
  */
 export function publishedText(text: string): string {
   const visible = text.replace(/[\t\p{Zs}]/gu, ' ').replace(EACH_CONFUSABLE, '')

@@ -1,4 +1,4 @@
-// Executes one call of an upstream's tool: one request, one answer, and what both were. It never
+// Executes one call of an upstream's tool: one request, one answer, and a record of both. It never
 // throws and never repeats a request that the server may have acted on (U07, L2): without a usable
 // answer the outcome is `no_answer`, which ends the call `indeterminate`.
 

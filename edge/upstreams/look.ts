@@ -30,7 +30,7 @@ export function upstreamSecret(
   return value === undefined ? err(withheld ?? `there is no secret \`${auth.secret}\``) : ok(value)
 }
 
-/** `known`: the protocol that the server spoke before; null asks it. */
+/** `known`: the protocol that the server spoke before; null to ask it. */
 export async function lookAt(
   env: Env,
   directory: LoadedDirectory,

@@ -1,6 +1,6 @@
-// JSON-RPC messages of an upstream's answer: one JSON body, or events of a stream until the response.
-// Everything in it is untrusted. The response must name our request; a request of the server's own
-// is never answered (U08).
+// JSON-RPC messages of an upstream's answer: one JSON body, or events of a stream until the
+// response. Everything in it is untrusted. The response must name our request; a request of the
+// server's own is never answered (U08).
 
 import { type Json, type JsonBounds, parseJson } from '../../shared/bytes/json.ts'
 import type { Result } from '../../shared/result.ts'
@@ -55,7 +55,10 @@ async function fromStream(
     if (typeof method !== 'string') return responseOf(message.value, id, Buffer.from(data)) // leaving the loop closes the stream
     if (!('id' in message.value)) await heard({ method, params: isObject(params) ? params : {} })
     else if (method !== 'ping')
-      return err({ kind: 'wants_input', why: `the server asked for \`${method.slice(0, 64)}\`` })
+      return err({
+        kind: 'wants_input',
+        why: `the server sent a request of its own, \`${method.slice(0, 64)}\``,
+      })
   }
   return unreadable('the stream ended without an answer')
 }

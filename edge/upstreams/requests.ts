@@ -83,7 +83,7 @@ export class UpstreamRequests {
     } catch {
       connection.verdict = 'failed'
       // workerd reports a refused connection like one that was lost later, so the server may have
-      // received the request. Its own words would reveal what a name resolves to.
+      // received the request. Its error text would reveal what a name resolves to.
       return err({ sent: true, why: signal.aborted ? 'it did not answer in time' : 'the connection failed' })
     }
   }

@@ -1,5 +1,5 @@
 // Access tokens of upstreams that want OAuth client credentials. Kept in the isolate's memory until
-// shortly before they expire; nothing stores them. A token is asked for the upstream's address
+// shortly before they expire; nothing stores them. A token is requested for the upstream's address
 // (RFC 8707), so that another server can't use it.
 
 import { z } from 'zod'

@@ -1,6 +1,7 @@
-// The result of an upstream's tool: from the server's answer to an outcome and an output. The server
-// is not trusted: only text and structured content are passed on, what it declares about itself
-// (`_meta`, annotations) is dropped, and structured content must fit the accepted schema. Pure.
+// The result of an upstream's tool: from the server's answer to an outcome and an output. The
+// server is not trusted: only text and structured content are passed on, what it declares about
+// itself (`_meta`, annotations) is dropped, and structured content must fit the accepted schema.
+// Pure.
 
 import { canonical, type Json } from '../../shared/bytes/json.ts'
 import type { Outcome, UpstreamPlan } from '../../shared/plan/plan.ts'
@@ -13,7 +14,7 @@ export type ToolResult = { readonly outcome: Outcome; readonly output: string }
 
 const DETAIL_CHARS = 300
 const WANTS_INPUT =
-  'the tool asked for input (elicitation, sampling or roots), which Countersign does not give'
+  'the tool asked for input (elicitation, sampling or roots), which Countersign does not provide'
 
 /** `masked` replaces secrets in every text of a value. */
 export function toolResult(

@@ -55,8 +55,8 @@ const Claim = z.string().min(1).max(LIMITS.claim_chars)
 const Url = z.string().min(1).max(LIMITS.channel_url_chars)
 
 /**
- * The required value of a claim: exactly this text, or a text that begins with `prefix`. Of a claim that is
- * a list, one member must.
+ * The required value of a claim: exactly this text, or a text that begins with `prefix`. Of a claim
+ * that is a list, one member must.
  */
 const ClaimRule = z.union([
   Claim,
@@ -151,7 +151,7 @@ export type TokenFault = z.infer<typeof TokenFault>
 export const TokenVerdict = z.discriminatedUnion('accepted', [
   z.strictObject({
     accepted: z.literal(true),
-    /** The name under which the issuer was put. */
+    /** The name under which the issuer is stored. */
     issuer: Name,
     agent: Name,
     actor: Actor,

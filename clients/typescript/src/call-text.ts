@@ -1,14 +1,14 @@
-// The text that a model reads of a call: the tool's output, or why there is none and what would
+// The text that a model reads about a call: the tool's output, or why there is none and what would
 // help.
 
 import type { Call } from './api.ts'
 import { ProblemError } from './errors.ts'
 
-/** Whether nobody allowed the call, so that a framework that asks for approvals gets a no. */
+/** Whether policy or people refused the call. */
 export const wasRefused = ({ state }: Call): boolean =>
   state === 'rejected' || state === 'expired' || state === 'denied'
 
-/** The text that the model reads of an ended call: the tool's output, or why there is none. */
+/** The text that the model reads about an ended call: the tool's output, or why there is none. */
 export function textFor(call: Call): string {
   const { state, result, edited } = call
   if (state === 'succeeded') {
@@ -56,7 +56,7 @@ function changesOf({ explanation }: Call['decision']): string[] {
     : [`It would be allowed if: ${first.map(({ words }) => words).join('; ')}.`]
 }
 
-/** A refused proposal, as the model reads it; other errors are the program's and are thrown on. */
+/** The text that the model reads about a refused proposal. Rethrows every other error. */
 export function refusalText(error: unknown): string {
   if (!(error instanceof ProblemError)) throw error
   const fields = error.errors.map(({ at, message }) => `\n- ${at}: ${message}`).join('')

@@ -103,7 +103,7 @@ export class Countersign {
     })
   }
 
-  /** Reads a call; with `waitS`, when it has ended or that time is over. */
+  /** Reads a call; with `waitS`, once it has ended or that time is over. */
   async read(
     { id, run }: CallRef,
     { waitS, signal }: Pick<ProposeOptions, 'waitS' | 'signal'> = {},
@@ -129,7 +129,7 @@ export class Countersign {
       const asked = Date.now()
       const now = await this.read(call, { waitS, ...(signal === undefined ? {} : { signal }) })
       if (hasEnded(now) || Date.now() >= until) return now
-      // An intermediary may answer before the time is up: pause, so that this is no busy loop.
+      // An intermediary may answer before the time is up: pause, so that this loop does not spin.
       if (Date.now() - asked < 1_000) await pause(Math.min(1_000, until - Date.now()), signal)
     }
   }
@@ -152,8 +152,9 @@ export class Countersign {
   }
 
   /**
-   * Follows a call: its state, its output as the tool writes it, and its end. Connects again where
-   * a connection breaks, from the event after the last one. `after`: the id of the last event seen.
+   * Follows a call: its state, its output as the tool writes it, and its end. If the connection
+   * breaks, it reconnects and continues after the last event. `after`: the id of the last event
+   * that you have seen.
    */
   async *stream(
     { id, run }: CallRef,
@@ -181,7 +182,7 @@ export class Countersign {
         failed = error
       }
       if (broken >= MAX_RECONNECTS)
-        throw new ConnectionError('the stream of the call breaks again and again', { cause: failed })
+        throw new ConnectionError('the stream of the call broke too many times', { cause: failed })
       await pause(250 * 2 ** broken, signal)
     }
   }
@@ -191,7 +192,7 @@ export class Countersign {
     try {
       return await this.#transport.json('cancelCall', { params: { run, call: id }, signal })
     } catch (error) {
-      // It ended before we could cancel it, or our first request did and its answer was lost.
+      // It ended before we could cancel it, or the answer to our first request was lost.
       if (error instanceof ProblemError && error.code === 'already_ended')
         return this.read({ id, run }, signal === undefined ? {} : { signal })
       throw error

@@ -1,6 +1,6 @@
 // The errors that the client throws: `ProblemError` if the edge refused a request,
-// `ConnectionError` if no usable answer came. A call that was denied or failed is no error; it is a
-// call with that state.
+// `ConnectionError` if no usable answer came. A call that was denied or failed is not an error; it
+// is a call with that state.
 
 import type { Code } from './api.ts'
 
@@ -54,7 +54,7 @@ export class ConnectionError extends CountersignError {
   override readonly name = 'ConnectionError'
 }
 
-/** Statuses by which an intermediary says that a later try may succeed. */
+/** Statuses with which an intermediary says that a later attempt may succeed. */
 const PASSING: ReadonlySet<number> = new Set([408, 429, 502, 503, 504])
 const MAX_PROBLEM_CHARS = 65_536
 

@@ -32,7 +32,7 @@ export type Outgoing = {
 
 /** The edge waits no longer than this for a call to end. */
 export const WAIT_S = 60
-/** For everything but the waiting that was asked for. */
+/** The time limit of a request, in addition to the wait that the caller asked for. */
 const ANSWER_MS = 30_000
 const RETRY = { tries: 6, totalMs: 120_000 }
 const FIRST_PAUSE_MS = 250
@@ -63,7 +63,7 @@ export class Transport {
     }
   }
 
-  /** A successful response; anything else is thrown, after the tries that can help. */
+  /** Returns a successful response; throws anything else, after retrying where that can help. */
   async send(route: keyof typeof ROUTES, outgoing: Outgoing): Promise<Response> {
     const until = Date.now() + this.#totalMs
     for (let tried = 1; ; tried++) {
@@ -123,7 +123,7 @@ export class Transport {
 const encoded = (body: unknown): string | Uint8Array<ArrayBuffer> =>
   body instanceof Uint8Array ? (body as Uint8Array<ArrayBuffer>) : JSON.stringify(body) // never shared memory
 
-/** How long to pause before the next try, or nothing if no try can help. */
+/** How long to pause before the next attempt; undefined if retrying can't help. */
 function pauseAfter(failed: Error, tried: number): number | undefined {
   const backoff = Math.random() * Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** tried)
   if (failed instanceof ConnectionError) return backoff

@@ -32,7 +32,7 @@ export function docsPage(publicUrl: string): Response {
 }
 
 function render(origin: string): string {
-  const document = openapi(origin) as unknown as Document // our own, in the form that OpenAPI has
+  const document = openapi(origin) as unknown as Document // made by our own code
   const page = (
     <Page title="API" sheet={docsStyle} top={<SkipLink />}>
       <div class="docs">

@@ -33,7 +33,7 @@ const TITLES: Readonly<Record<string, string>> = {
   tenants: 'Tenants',
 }
 
-/** Paths whose first part does not say it. */
+/** Operations whose path begins with another subject's name. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   proposeCall: 'calls',
   readCall: 'calls',

@@ -122,7 +122,7 @@ test('the result of a denied call says why, what would change it, and whether to
     ]),
   ).toEqual({
     texts: [
-      'Denied by policy: too much; ask for less. What would change it: an amount of at most 5 and another host; or a yes. Trying again unchanged will be denied again.',
+      'Denied by policy: too much; ask for less. What would change it: an amount of at most 5 and another host; or a yes. The same call will be denied again.',
     ],
     isError: true,
     structuredContent: undefined,
@@ -181,7 +181,7 @@ test('the output of a succeeded call has its own block, and notes name cut outpu
       .texts,
   ).toEqual([`File a.txt, 3 bytes: ${AT}/files/${hash}`])
   expect(resultFor(done({ output: 'x' }), { joined: true }).texts).toEqual([
-    `Joined ${ID}, which an equal request proposed before; nothing was proposed again.`,
+    `Joined ${ID}, which an identical request proposed before; nothing was proposed again.`,
     'x',
   ])
   expect(resultFor(done({ output: 'x' }, { edited: { arguments: { to: 'b' }, from: hash } })).texts).toEqual([

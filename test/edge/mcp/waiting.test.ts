@@ -153,7 +153,7 @@ test('L2 equal requests at the same time, from one client or from two, are one c
       texts.filter(
         (text) =>
           text ===
-          `Joined ${call(1)}, which an equal request proposed before; nothing was proposed again.\nran`,
+          `Joined ${call(1)}, which an identical request proposed before; nothing was proposed again.\nran`,
       ),
     ).toHaveLength(3)
     expect(await calls.used(run)).toBe(1)

@@ -123,7 +123,7 @@ describe('the contract of a tool', () => {
       },
       'x-mcp-header',
     ],
-    ['no schema', null, 'is not an object'],
+    ['no schema', null, 'not an object'],
   ])('can’t be made of a schema with %s, and says where', (_, inputSchema, where) => {
     const contract = contractOf(tool({ inputSchema }))
     expect(contract.ok ? 'accepted' : contract.error.join()).toContain(where)

@@ -1,4 +1,4 @@
-"""What a model reads of a call: the tool's output, or why there is none and what would help."""
+"""The text that a model reads about a call: the tool's output, or why there is none."""
 
 import json
 from typing import List
@@ -21,7 +21,7 @@ SENTENCES = {
 
 
 def text_for(call: Call) -> str:
-    """What the model reads of an ended call: the tool's output, or why there is none."""
+    """The text that the model reads about an ended call."""
     result = call.get("result")
     if call["state"] == "succeeded" and result is not None:
         encoding = "(base64) " if result["encoding"] == "base64" else ""
@@ -43,7 +43,7 @@ def text_for(call: Call) -> str:
 
 
 def _changes(call: Call) -> List[str]:
-    """What would change a denial: the first alternative of the explanation."""
+    """The first alternative of the explanation: it would change a denial."""
     explanation = call["decision"].get("explanation")
     alternatives = [] if explanation is None else explanation["changes"]
     if not alternatives or not alternatives[0]:
@@ -52,6 +52,6 @@ def _changes(call: Call) -> List[str]:
 
 
 def refusal_text(error: ProblemError) -> str:
-    """A refused proposal, as the model reads it."""
+    """The text that the model reads about a refused proposal."""
     fields = "".join(f"\n- {one.get('at', '')}: {one.get('message', '')}" for one in error.errors)
     return f"Refused: {error.detail}{fields}" + (f"\n{error.todo}" if error.todo else "")

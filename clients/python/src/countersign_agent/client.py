@@ -100,7 +100,7 @@ class Countersign:
         return cast(Call, answer)
 
     def read(self, call: CallRef, *, wait_s: Optional[int] = None) -> Call:
-        """Reads a call; with ``wait_s``, when it has ended or that time is over."""
+        """Reads a call; with ``wait_s``, once it has ended or that time is over."""
         wait = None if wait_s is None else min(wait_s, WAIT_S)
         return cast(Call, self._transport.json("read_call", params=_ids(call), wait_s=wait))
 
@@ -116,7 +116,7 @@ class Countersign:
             now = self.read(call, wait_s=WAIT_S if left > WAIT_S else int(left) + (left % 1 > 0))
             if has_ended(now) or time.monotonic() >= until:
                 return now
-            # An intermediary may answer before the time is up: pause, so that this is no busy loop.
+            # An intermediary may answer before the time is up: pause, so that this does not spin.
             if time.monotonic() - asked < 1:
                 time.sleep(min(1.0, max(0.0, until - time.monotonic())))
 
@@ -137,7 +137,7 @@ class Countersign:
     ) -> Iterator[Tuple[str, Dict[str, Any], str]]:
         """Follows a call: ``(event, data, id)`` for ``state``, ``stdout``, ``stderr``, ``end``.
 
-        Connects again where a connection breaks, from the event after the last one.
+        If the connection breaks, it reconnects and continues after the last event.
         """
         last, broken = after, 0
         while True:
@@ -153,9 +153,9 @@ class Countersign:
                             return
                 except (OSError, http.client.HTTPException) as error:
                     if broken >= MAX_RECONNECTS:
-                        raise ConnectionFailed("the stream of the call breaks again and again") from error
+                        raise ConnectionFailed("the stream of the call broke too many times") from error
             if broken >= MAX_RECONNECTS:
-                raise ConnectionFailed("the stream of the call ends again and again before the call does")
+                raise ConnectionFailed("the stream of the call ended too many times before the call did")
             time.sleep(0.25 * 2**broken)
             broken += 1
 
@@ -164,7 +164,7 @@ class Countersign:
         try:
             return cast(Call, self._transport.json("cancel_call", params=_ids(call)))
         except ProblemError as error:
-            # It ended before we could cancel it, or our first request did and its answer was lost.
+            # It ended before we could cancel it, or the answer to our first request was lost.
             if error.code != "already_ended":
                 raise
             return self.read(call)

@@ -1,4 +1,4 @@
-"""What the client raises. A call that was denied or failed is no error, but a call."""
+"""The errors that the client raises. A denied or failed call is not one of them."""
 
 from typing import Any, Dict, List, Optional
 

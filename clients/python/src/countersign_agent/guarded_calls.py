@@ -1,6 +1,6 @@
-"""What adapters need: a tool call of a model becomes a call of one run, under a key that is made of
-the conversation and the model's own id of the call. A framework that runs a tool again after a
-pause, in this process or another, thereby gets the call that was proposed before.
+"""The part that all adapters share: a model's tool call becomes a call of one run, under a key that
+is made of the conversation and the model's own id of the call. A framework that runs a tool again
+after a pause, in this process or another, thereby gets the call that was proposed before.
 """
 
 import hashlib
@@ -52,7 +52,7 @@ class GuardedCalls:
 
 
 def pending_of(call: Call) -> Dict[str, Any]:
-    """What a pause shows to the program, which may show it to its user."""
+    """A call that waits, as the program gets it and may show it to its user."""
     approval = call.get("approval")
     page = {} if approval is None else {"page": approval["page"], "expires_at": approval["expires_at"]}
     return {"call": call["id"], "run": call["run"], "tool": call["tool"], "state": call["state"], **page}

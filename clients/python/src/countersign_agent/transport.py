@@ -22,12 +22,12 @@ Key = Union[str, Callable[[], str]]
 
 #: The edge waits no longer than this for a call to end.
 WAIT_S = 60
-#: For everything but the waiting that was asked for.
+#: The time limit of a request, in addition to the wait that the caller asked for.
 ANSWER_S = 30.0
 FIRST_PAUSE_S = 0.25
 LONGEST_PAUSE_S = 30.0
 MAX_PROBLEM_BYTES = 65_536
-#: Statuses by which an intermediary says that a later try may succeed.
+#: Statuses with which an intermediary says that a later attempt may succeed.
 PASSING = frozenset({408, 429, 502, 503, 504})
 
 
@@ -47,7 +47,7 @@ class Transport:
         self._key = key
         self._tries = tries
         self._total_s = total_s
-        # No proxy but one that the environment names, no redirects, no cookies.
+        # Only a proxy that the environment names; no redirects, no cookies.
         self._opener = urllib.request.build_opener(_NoRedirects())
 
     def json(self, route: str, **outgoing: Any) -> Any:
@@ -55,7 +55,7 @@ class Transport:
             try:
                 return json.loads(response.read())
             except (ValueError, http.client.HTTPException, OSError) as error:
-                raise ConnectionFailed(f"the answer to {route} is not whole JSON") from error
+                raise ConnectionFailed(f"the answer to {route} is not complete JSON") from error
 
     def send(
         self,
@@ -68,7 +68,7 @@ class Transport:
         wait_s: Optional[int] = None,
         timeout_s: Optional[float] = None,
     ) -> http.client.HTTPResponse:
-        """A successful response; anything else is raised, after the tries that can help."""
+        """Returns a successful response; raises anything else, after retrying where that can help."""
         method, path = ROUTES[route]
         filled = re.sub(r"\{(\w+)\}", lambda name: urllib.parse.quote(params[name[1]], safe=""), path)
         url = self._base + filled + (f"?{urllib.parse.urlencode(query)}" if query else "")
@@ -144,7 +144,7 @@ def _retry_after(header: Optional[str]) -> Optional[float]:
 
 
 def _pause_after(failed: Union[ConnectionFailed, ProblemError], tried: int) -> Optional[float]:
-    """How long to pause before the next try, or nothing if no try can help."""
+    """How long to pause before the next attempt; None if retrying can't help."""
     backoff = random.random() * min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**tried)
     if isinstance(failed, ConnectionFailed):
         return backoff

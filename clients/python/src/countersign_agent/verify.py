@@ -112,14 +112,14 @@ def _verify(verdict: Verdict, bundle: Any, keys: Any, call: Optional[str]) -> No
     subject = statement["subject"][0]
     named = subject["name"] == facts["call"] and subject["digest"]["sha256"] == facts["digest"]
     holds("the subject is this call", named)
-    holds("the arguments digest fits", facts["args_sha256"] == digest_of(about["arguments"]))
+    holds("the digest of the arguments matches", facts["args_sha256"] == digest_of(about["arguments"]))
     plan = about["plan"]
-    holds("the plan digest fits", facts["plan_sha256"] == (None if plan is None else digest_of(plan)))
+    holds("the digest of the plan matches", facts["plan_sha256"] == (None if plan is None else digest_of(plan)))
     bounds = plan or {}
     bounded = all(canonical(facts[n]) == canonical(bounds.get(n)) for n in ("limits", "egress"))
     holds("limits and egress are the plan’s", bounded)
     digest = digest_of({"digest": facts["digest"], "execution": execution})
-    holds("the execution digest fits", predicate["execution_sha256"] == digest)
+    holds("the digest of the execution matches", predicate["execution_sha256"] == digest)
     asked = facts["decision"]["effect"] == "ask" and grant is not None
     holds("an approval exists where policy asks for one", not asked or _approved(facts))
     allowed = grant is not None and facts["decision"]["effect"] != "deny"
@@ -131,7 +131,7 @@ def _verify(verdict: Verdict, bundle: Any, keys: Any, call: Optional[str]) -> No
 
 
 def _formats(bundle: Any, keys: Any) -> bool:
-    """Known formats without unknown members, which somebody could take for evidence."""
+    """Checks for known formats without other members, which could be mistaken for evidence."""
     envelopes = [one for one in (bundle["envelope"], bundle["grant"]) if one is not None]
     return (
         bundle["format"] == "countersign-bundle/v1"
@@ -171,7 +171,7 @@ def _grant_fits(envelope: Any, named: Any, facts: Any, kid: str, edge: bytes) ->
 
 
 def _signed_by_exactly(envelope: Any, kind: str, keys: Mapping[str, bytes]) -> bool:
-    """One signature by each key and no other, which somebody could take for an endorsement."""
+    """Checks for one signature by each key and no other, which could be mistaken for an endorsement."""
     signatures = envelope["signatures"]
     if envelope["payloadType"] != kind or len(signatures) != len(keys):
         return False

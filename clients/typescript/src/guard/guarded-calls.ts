@@ -17,7 +17,7 @@ export type GuardOptions = {
   readonly tools?: readonly string[]
 }
 
-/** A pause as the program sees it, which may show it to its user. */
+/** A call that waits, as the program gets it and may show it to its user. */
 export type Pending = {
   readonly call: string
   readonly run: string
@@ -55,7 +55,7 @@ export class GuardedCalls {
     return { calls, known: known.filter(({ name }) => names.includes(name)) }
   }
 
-  /** The text that the model reads of its tool call, after its end or its refusal. */
+  /** The text that the model reads about its tool call, after its end or its refusal. */
   async textOf(id: string, tool: string, args: unknown, signal?: AbortSignal): Promise<string> {
     try {
       return textFor(await this.settled(await this.propose(id, tool, args, signal), signal))

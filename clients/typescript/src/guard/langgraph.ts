@@ -54,6 +54,6 @@ async function run(
     }
     return textFor(await calls.settled(call, signal))
   } catch (error) {
-    return refusalText(error) // an interrupt is no refusal and is thrown on
+    return refusalText(error) // rethrows an interrupt, which is not a refusal
   }
 }

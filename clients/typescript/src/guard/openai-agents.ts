@@ -44,8 +44,8 @@ type RunState<Item extends Interruption> = {
 export type GuardedTools = {
   readonly tools: GuardedTool[]
   /**
-   * Waits until the calls that the state waits for have ended, and answers each interruption. Run
-   * the agent with the state again then. Returns how many it answered.
+   * Waits until the calls that the state waits for have ended, and answers each interruption. Then
+   * run the agent with the state again. Returns how many it answered.
    */
   readonly answer: <Item extends Interruption>(state: RunState<Item>, signal?: AbortSignal) => Promise<number>
 }

@@ -47,8 +47,7 @@ function bytesOf(text: string, encoding: Encoding = 'utf8'): Uint8Array {
   if (encoding === 'utf8') return utf8.encode(text)
   if (encoding === 'hex') return Uint8Array.from(text.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16))
   const standard = text.replace(/[-_]/g, (char) => (char === '-' ? '+' : '/')).replace(/=+$/, '')
-  // Like Node, which decodes what it can: a text of an impossible length is no signature and no
-  // key.
+  // A text of an impossible length is neither a signature nor a key.
   if (standard.length % 4 === 1 || /[^A-Za-z0-9+/]/.test(standard)) return new Uint8Array()
   return Uint8Array.from(atob(standard), (char) => char.charCodeAt(0))
 }
