@@ -53,6 +53,15 @@ test('a body that is not exactly one JSON-RPC message is refused with the code f
   for (const [body, code] of table) expect(read(body), String(body)).toMatchObject({ status: 400, code })
 })
 
+test('a batch is refused with the advice to send one message', () => {
+  const batch = [{ jsonrpc: '2.0', id: 1, method: 'ping' }]
+  const refusal = readMessage(new TextEncoder().encode(JSON.stringify(batch)), new Headers())
+  expect(refusal).toMatchObject({
+    ok: false,
+    error: { id: null, error: { status: 400, message: 'send one message; batches are not supported' } },
+  })
+})
+
 test('a request id is a string or an integer, and a refusal repeats it', () => {
   for (const id of [null, 1.5, true, {}, [], 'x'.repeat(257)])
     expect(read({ jsonrpc: '2.0', id, method: 'ping' })).toEqual(refused(400, -32600))
