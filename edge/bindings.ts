@@ -53,8 +53,8 @@ export type Env = {
    */
   OUTSIDE?: Outside
   /**
-   * For tests only: lets channels send plain HTTP to this host, and replaces origins by test
-   * receivers.
+   * For tests and the demo only: lets channels and upstreams use plain HTTP on this host, and
+   * replaces origins by test receivers.
    */
   LOOPBACK_CHANNELS?: StandIns
 }

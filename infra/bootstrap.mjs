@@ -1,6 +1,6 @@
 // The first step of every npm script: runs on any Node from 20 on without dependencies, installs
 // what package-lock.json lists if needed, and runs the TypeScript entry under the Node from
-// node_modules. Entries that run tests also get the packages of test/agents, which nothing else needs.
+// node_modules. Tests and the demo also get the packages of test/agents, which nothing else needs.
 // usage: node infra/bootstrap.mjs <entry.ts> [arguments]
 
 import { spawn, spawnSync } from 'node:child_process'
@@ -53,7 +53,7 @@ function install(name) {
 }
 
 install('')
-if (entry.startsWith('infra/testing/')) install('test/agents')
+if (/^infra\/(?:testing|demo)\//.test(entry)) install('test/agents')
 
 // setpriv (util-linux, essential in Debian) makes the kernel send the entry SIGTERM if this process
 // dies.

@@ -22,8 +22,8 @@ function ownAddresses(): string[] {
 }
 
 /**
- * A `network` for workerd's configuration. `loopback` is for tests only, whose receivers are on
- * this host.
+ * A `network` for workerd's configuration. `loopback` is for tests and the demo only, whose
+ * servers are on this host.
  */
 export function publicNetwork(loopback: boolean): string {
   const list = (items: readonly string[]): string =>

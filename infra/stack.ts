@@ -47,8 +47,8 @@ export type StackOptions = {
   readonly worker?: 'idle'
   readonly private_hosts?: readonly string[]
   /**
-   * For tests: channels may send to this host. A record also maps public origins to test servers
-   * here.
+   * For tests and the demo: channels and upstreams may be on this host. A record also maps public
+   * origins to test servers here.
    */
   readonly loopbackChannels?: true | Readonly<Record<string, string>>
   /** Restart parts that die unexpectedly. Tests that kill parts leave it off. */

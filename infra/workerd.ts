@@ -94,7 +94,7 @@ const config :Workerd.Config = (
     (name = "objects", disk = (path = ${JSON.stringify(objects)}, writable = true)),
     # Redis is on loopback, everything else is public: no request of the edge reaches a private network (SSRF, N14).
     (name = "internet", network = (allow = ["public", "127.0.0.1/32"], tlsOptions = (trustBrowserCas = true))),
-    # Operators choose where channels send to, so this network also excludes this host (except in tests).
+    # Operators choose where channels and upstreams are, so this network also excludes this host (except in tests and the demo).
     (name = "outside", network = ${publicNetwork(standIns !== undefined)}),
   ],
   sockets = [(name = "http", address = ${JSON.stringify(address)}, http = (), service = "edge")],
@@ -145,8 +145,8 @@ export type EdgeEndpoints = {
   /** The address that browsers use, if it differs. */
   readonly publicUrl?: string | undefined
   /**
-   * For tests: channels may send to this host, and requests to one of these origins go to the
-   * server given for it.
+   * For tests and the demo: channels and upstreams may be on this host, and requests to one of
+   * these origins go to the server given for it.
    */
   readonly loopbackChannels?: Readonly<Record<string, string>> | undefined
 }

@@ -165,6 +165,7 @@ function summary({
         ? 'nothing'
         : `on ${grant.worker}: ${execution.executor} (${enforcementLabel(execution)})`,
     ...(execution.skill === undefined ? {} : { skill: skillText(execution.skill) }),
+    ...(execution.upstream === undefined ? {} : { upstream: upstreamText(execution.upstream) }),
   }
 }
 
@@ -174,3 +175,10 @@ const skillText = ({
   memory_bytes,
 }: NonNullable<Statement['predicate']['execution']['skill']>): string =>
   `sha256 ${digest}, ${fuel_used} fuel, ${memory_bytes} bytes of memory`
+
+const upstreamText = ({
+  name,
+  origin,
+  definition_sha256,
+}: NonNullable<Statement['predicate']['execution']['upstream']>): string =>
+  `${name}, ${origin}, definition sha256 ${definition_sha256}`

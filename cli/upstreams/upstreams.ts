@@ -7,7 +7,7 @@ import { UpstreamAcceptance, UpstreamSpec, type UpstreamTool } from '../../share
 import type { Command } from '../shell/command.ts'
 import { command, usage } from '../shell/command.ts'
 import { parseInput } from '../shell/json-input.ts'
-import { columns, inline, listing, type Paint, time } from '../shell/terminal-text.ts'
+import { columns, inert, inline, listing, type Paint, time } from '../shell/terminal-text.ts'
 
 const NAME = { NAME: 'the upstream’s name' } as const
 const TOOL = { ...NAME, TOOL: 'the tool, with or without the upstream’s name before it' } as const
@@ -152,7 +152,7 @@ const diff = command({
     const { changes, seen, tool: shown } = read.value
     const text =
       shown.pinned === null || changes.length === 0
-        ? `${inline(seen ?? 'the server does not list it').replaceAll('\\n', '\n')}\n`
+        ? `${inert(seen ?? 'the server does not list it')}\n`
         : changes
             .map(({ at, was, is }) => `${paint.bold(inline(at))}\n- ${inline(was)}\n+ ${inline(is)}\n`)
             .join('')

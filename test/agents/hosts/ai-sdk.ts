@@ -1,37 +1,10 @@
 // The AI SDK with its own `MockLanguageModelV4`.
 
 import { generateText, isStepCount, type ModelMessage } from 'ai'
-import { MockLanguageModelV4 } from 'ai/test'
 import type { Countersign } from '../../../clients/typescript/src/client.ts'
 import { guard } from '../../../clients/typescript/src/guard/ai-sdk.ts'
 import type { Host, Outcome, Wanted } from './host.ts'
-
-const USAGE = {
-  inputTokens: { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 },
-  outputTokens: { total: 1, text: 1, reasoning: 0 },
-}
-
-/** Wants the tool until the prompt holds its result; then repeats that. */
-export const modelWanting = ({ id, tool, args }: Wanted): MockLanguageModelV4 =>
-  new MockLanguageModelV4({
-    doGenerate: async ({ prompt }) => {
-      const last = prompt.at(-1)
-      const part = last?.role === 'tool' ? last.content.find(({ type }) => type === 'tool-result') : undefined
-      if (part?.type === 'tool-result')
-        return {
-          content: [{ type: 'text', text: JSON.stringify(part.output) }],
-          finishReason: { unified: 'stop', raw: undefined },
-          usage: USAGE,
-          warnings: [],
-        }
-      return {
-        content: [{ type: 'tool-call', toolCallId: id, toolName: tool, input: JSON.stringify(args) }],
-        finishReason: { unified: 'tool-calls', raw: undefined },
-        usage: USAGE,
-        warnings: [],
-      }
-    },
-  })
+import { modelWanting } from './scripted-model.ts'
 
 async function turn(
   agent: Countersign,
