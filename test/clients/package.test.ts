@@ -245,20 +245,26 @@ export default { fetch: async (request) => {
 })
 
 describe('the examples', () => {
-  const example = (path: string): string => readFileSync(join(ROOT, 'clients', path), 'utf8')
+  /** The first program in the part of docs/agents.md with this heading. */
+  const shown = (heading: string): string => {
+    const page = readFileSync(join(ROOT, 'docs/agents.md'), 'utf8')
+    const [, text] = /^```\w+\n([\s\S]*?)^```$/m.exec(page.slice(page.indexOf(`\n## ${heading}\n`))) ?? []
+    if (text === undefined) throw new Error(`docs/agents.md shows no program under ${heading}`)
+    return text
+  }
 
-  test.each(['typescript/examples/first-agent.ts', 'python/examples/first_agent.py'])(
-    '%s has at most 25 lines, and docs/agents.md shows it as it is',
-    (path) => {
-      const text = example(path)
-      expect(text.trimEnd().split('\n').length).toBeLessThanOrEqual(25)
-      expect(readFileSync(join(ROOT, 'docs/agents.md'), 'utf8')).toContain(text.trimEnd())
-    },
-  )
+  test.each([
+    ['The client for TypeScript', 'typescript/examples/first-agent.ts'],
+    ['The client for Python', 'python/examples/first_agent.py'],
+  ])('%s: the program of the page has at most 25 lines, and is %s', (heading, path) => {
+    const text = shown(heading)
+    expect(text.trimEnd().split('\n').length).toBeLessThanOrEqual(25)
+    expect(readFileSync(join(ROOT, 'clients', path), 'utf8')).toBe(text)
+  })
 
-  test('the agent in TypeScript runs with the scripted model of the AI SDK', async () => {
+  test('the agent in TypeScript that docs/agents.md shows runs with the scripted model of the AI SDK', async () => {
     symlinkSync(join(AGENTS, 'node_modules/ai'), join(installed, 'node_modules/ai'))
-    writeFileSync(join(installed, 'agent.ts'), example('typescript/examples/first-agent.ts'))
+    writeFileSync(join(installed, 'agent.ts'), shown('The client for TypeScript'))
     // The SDK looks a model's name up in this provider if one is set.
     writeFileSync(
       join(installed, 'model.mjs'),
@@ -277,10 +283,10 @@ globalThis.AI_SDK_DEFAULT_PROVIDER = new MockProviderV4({ languageModels: { scri
       cwd: installed,
       env: { PATH: '/usr/bin:/bin', COUNTERSIGN_URL: dev.url, COUNTERSIGN_KEY: key, MODEL: 'scripted' },
     })
-    expect(stdout).toContain('There are 3 words.')
+    expect(stdout).toBe('There are 3 words.\n')
   })
 
-  test('the agent in Python runs with a scripted model behind the chat completions protocol', async () => {
+  test('the agent in Python that docs/agents.md shows runs with a scripted model behind the chat completions protocol', async () => {
     type Message = { role: string; content: string; tool_call_id?: string }
     const wanted = {
       id: 'call_1',
@@ -304,7 +310,7 @@ globalThis.AI_SDK_DEFAULT_PROVIDER = new MockProviderV4({ languageModels: { scri
     })
     await new Promise<void>((done) => model.listen(0, '127.0.0.1', done))
     try {
-      const { stdout } = await run('python3', [join(ROOT, 'clients/python/examples/first_agent.py')], {
+      const { stdout } = await run('python3', ['-c', shown('The client for Python')], {
         env: {
           PATH: '/usr/bin:/bin',
           PYTHONPATH: join(ROOT, 'clients/python/src'),

@@ -15,10 +15,10 @@ const messages: ModelMessage[] = [
 for (;;) {
   const stopWhen = isStepCount(8)
   const turn = await generateText({ model, tools, toolApproval, messages, stopWhen })
+  if (turn.text !== '') console.log(turn.text)
   messages.push(...turn.response.messages)
   for (const call of await pending(messages)) console.log(`waits for an operator: ${call.page}`)
   const content = await answers(messages)
   if (content.length === 0) break
   messages.push({ role: 'tool', content })
 }
-console.log(messages.at(-1)?.content)

@@ -12,7 +12,7 @@ import type { Host, Outcome, Wanted } from './host.ts'
 const USAGE = { inputTokens: 1, outputTokens: 1, totalTokens: 2 }
 
 /** Wants the tool until the prompt holds its result; then repeats that. */
-const modelWanting = ({ id, tool, args }: Wanted) =>
+export const modelWanting = ({ id, tool, args }: Wanted) =>
   new MastraLanguageModelV2Mock({
     doGenerate: async ({ prompt }) => {
       const last = prompt.at(-1)

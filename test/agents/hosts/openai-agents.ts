@@ -9,7 +9,7 @@ import type { Host, Outcome, Wanted } from './host.ts'
 setTracingDisabled(true)
 
 /** Wants the tool, then repeats what it read of it. */
-const script = ({ id, tool, args }: Wanted) => [
+export const scriptWanting = ({ id, tool, args }: Wanted) => [
   [functionCall(tool, args, { callId: id })],
   modelResponder(({ request: { input } }) => {
     const items = typeof input === 'string' ? [] : input
@@ -25,7 +25,9 @@ async function turn(
   saved: string | undefined,
 ): Promise<Outcome> {
   const { tools, answer } = await guard(agent, { conversation })
-  const model = new ScriptedModel(saved === undefined ? script(wanted) : script(wanted).slice(1))
+  const model = new ScriptedModel(
+    saved === undefined ? scriptWanting(wanted) : scriptWanting(wanted).slice(1),
+  )
   const runner = new Agent({ name: 'tester', model, tools })
   const state = saved === undefined ? undefined : await RunState.fromString(runner, saved)
   if (state !== undefined) await answer(state)

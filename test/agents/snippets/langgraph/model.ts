@@ -1,0 +1,10 @@
+import { AIMessage } from '@langchain/core/messages'
+import { fakeModel } from '@langchain/core/testing'
+import { WANTED } from '../wanted.ts'
+
+const { id, tool: name, args } = WANTED
+
+/** Wants the tool, then repeats what it read of it. */
+export const model = fakeModel()
+  .respondWithTools([{ id, name, args }])
+  .respond((messages) => new AIMessage(String(messages.at(-1)?.content)))
