@@ -71,7 +71,7 @@ test('modules that a tier C call planted run in tier C only, and tier B finds no
   ])
 })
 
-test('D16 each call of a shell in tier B waits for a human and runs with their yes, even if its contract names no capability', async () => {
+test('D16 each call of a shell in tier B waits for a human and runs once they approve it, even if its contract names no capability', async () => {
   const shell = await fixtures.tool({
     capabilities: [],
     input_schema: { type: 'object', properties: { command: { type: 'string' } }, required: ['command'] },

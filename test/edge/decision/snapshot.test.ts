@@ -74,7 +74,7 @@ test('a denied call has a snapshot too, and later changes of policy, agent or to
   expect(digestOf(before)).toBe(first.decision.snapshot)
 })
 
-test('an answer records the snapshot of its own moment', async () => {
+test('an answer records the snapshot that applied when it was given', async () => {
   const tool = await fixtures.tool({ capabilities: ['network'] })
   const call = await fixtures.proposeForApproval(agent.client, tool)
   const idle = `@id("${fixtures.name()}") forbid (principal, action == Action::"tool.execute/${await fixtures.tool()}", resource);`

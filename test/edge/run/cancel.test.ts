@@ -87,7 +87,7 @@ test('a cancelled running call goes on until its worker learns of it by a heartb
   expect(await kinds(call)).toEqual(['allowed', 'claimed', 'cancel_requested', 'cancelled'])
 })
 
-test('`calls cancel` says that and where the call still runs, waits until the worker has stopped it, and prints the end', async () => {
+test('`calls cancel` says where the call still runs, waits until the worker has stopped it, and prints the end', async () => {
   const atOnce = await propose()
   expect(await countersign(['calls', 'cancel', atOnce.id], { env: CLI })).toMatchObject({
     code: 0,

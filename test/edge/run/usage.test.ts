@@ -268,7 +268,7 @@ test('calls that people were asked about count as questions whatever the answer;
     })
 })
 
-test('P12 of forty runs and sessions at once, a cap of three questions an hour asks three, and calls without a question don’t count', async () => {
+test('P12 a cap of three questions an hour lets three through from forty runs and sessions at once, and calls without a question don’t count', async () => {
   const other = await fixtures.agent()
   const tool = await fixtures.tool({ sensitive: true })
   const plain = await fixtures.tool()

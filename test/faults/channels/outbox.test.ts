@@ -168,7 +168,7 @@ test('an approver who has answered is not asked again, although others still are
   unwrap(await hurt.operator('putPolicies', { body: { policies: before } }))
 })
 
-test('an approval that ended without a channel is not delivered to one that is put later', async () => {
+test('an approval that ended without a channel is not delivered to one that is set up later', async () => {
   await put('pager')
   receiver.reply = (response) => response.writeHead(410).end()
   const call = await ask()

@@ -92,7 +92,7 @@ describe('publishing', () => {
     )
   })
 
-  test('a skill can’t take over an existing tool, and its own tools can’t be put or deleted by hand', async () => {
+  test('a skill can’t take over an existing tool, and its own tools can’t be changed or deleted by hand', async () => {
     const id = fixtures.name()
     await fixtures.tool({}, `${id}_run`)
     unwrap(await publish(acme.pack(acme.manifest(id), plain)))
