@@ -56,7 +56,7 @@ function jsonOf({ status, body }: Response): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    throw new Error(`the answer, ${status}, is no JSON`)
+    throw new Error(`the answer with status ${status} is not JSON`)
   }
 }
 
