@@ -43,10 +43,7 @@ async function ran(run: string, tool: string, args: Record<string, unknown> = {}
   const { id, approval } = unwrap(
     await agent.client('proposeCall', { params: { run }, body: { tool, args }, wait: 20 }),
   )
-  if (approval !== undefined)
-    unwrap(
-      await fixtures.root('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }),
-    )
+  if (approval !== undefined) unwrap(await fixtures.approve(approval.id))
   const call = unwrap(await agent.client('readCall', { params: { run, call: id }, wait: 20 }))
   expect([call.state, call.result?.error]).toEqual(['succeeded', undefined])
   return { tier: call.plan?.tier, executor: call.attestation?.executor, output: call.result?.output ?? '' }

@@ -36,14 +36,7 @@ test('cancelling a call that waits for a human removes its approval from the inb
     approval: { status: 'cancelled' },
     result: { ok: false, error: { code: 'cancelled' } },
   })
-  expect(
-    refusalOf(
-      await fixtures.root('answerApproval', {
-        params: { id: call.approval.id },
-        body: { decision: 'approve' },
-      }),
-    ),
-  ).toBe('410 approval_cancelled')
+  expect(refusalOf(await fixtures.approve(call.approval.id))).toBe('410 approval_cancelled')
   expect((await fetch(link)).status).toBe(200)
   await eventually('the inbox knows', async () =>
     unwrap(await fixtures.root('listApprovals', { query: { status: 'ended' } })).items.find(

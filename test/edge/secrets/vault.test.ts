@@ -33,12 +33,7 @@ async function wanting(value: string): Promise<{ tool: string; name: string }> {
 }
 const approved = async (tool: string, args = {}) => {
   const call = await fixtures.proposeForApproval(agent.client, tool, args)
-  unwrap(
-    await fixtures.root('answerApproval', {
-      params: { id: call.approval.id },
-      body: { decision: 'approve' },
-    }),
-  )
+  unwrap(await fixtures.approve(call.approval.id))
   return call
 }
 const propose = async (tool: string) =>

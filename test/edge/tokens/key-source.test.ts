@@ -99,7 +99,7 @@ test.each<[string, (response: ServerResponse) => unknown]>([
   ['answers with another document', (response) => response.end('{"keys":"none"}')],
   ['answers with duplicate members', (response) => response.end('{"keys":[],"keys":[]}')],
   ['breaks off', (response) => response.writeHead(200, { 'content-length': 99 }).flushHeaders()],
-])('without keys, an issuer that %s gives none', async (_, reply) => {
+])('no keys are read from an issuer that %s', async (_, reply) => {
   idp.reply = (request, response) => {
     if (request.url === '/keys') {
       reply(response)

@@ -326,12 +326,7 @@ describe('the list of tools', () => {
     const { prompt } = unwrap(await fixtures.root('readApproval', { params: { id: call.approval.id } }))
     expect(prompt.plan).toContain(`at ${upstream.fake.origin} (tier M)`)
     expect(prompt.plan).toContain('"the tool one"')
-    unwrap(
-      await fixtures.root('answerApproval', {
-        params: { id: call.approval.id },
-        body: { decision: 'approve' },
-      }),
-    )
+    unwrap(await fixtures.approve(call.approval.id))
     const ended = unwrap(
       await agent.client('readCall', { params: { run: call.run, call: call.id }, wait: 20 }),
     )

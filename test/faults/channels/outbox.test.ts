@@ -28,13 +28,9 @@ beforeAll(async () => {
 })
 afterEach(async () => {
   receiver.reply = taking
-  for (const { name } of unwrap(await hurt.operator('listChannels', {})).items)
-    unwrap(await hurt.operator('deleteChannel', { params: { name } }))
+  await hurt.deleteChannels()
 })
-afterAll(async () => {
-  await hurt?.stop()
-  await receiver?.close()
-})
+afterAll(() => Promise.all([hurt?.stop(), receiver?.close()]))
 
 type Change = Partial<Omit<Extract<ChannelSpec, { kind: 'webhook' }>, 'kind'>>
 const put = async (name: string, change: Change = {}) =>
