@@ -8,7 +8,7 @@ export type Statement = { readonly at: number; readonly text: string }
 const TOKEN = /\/\/[^\n\r]*|[\s\u0085]+|"(?:[^"\\]|\\[\s\S])*"|;|[^\s\u0085"/;]+|[\s\S]/g
 const BLANK_OR_COMMENT = /^(?:\/\/|[\s\u0085])/
 
-/** `at` counts UTF-16 units. Whitespace and comments between statements belong to none. */
+/** `at` counts UTF-16 units. Whitespace and comments between statements belong to no statement. */
 export function splitStatements(text: string): Statement[] {
   const parts: Statement[] = []
   let at: number | undefined

@@ -129,7 +129,7 @@ describe('requests that fail on the way', () => {
     expect(proxy.seen.length - before).toBe(1)
   })
 
-  test('a wait longer than the client’s limit, and a response without a problem document, are thrown', async () => {
+  test('a wait longer than the client’s limit, and a response without a problem document, raise an error', async () => {
     proxy.faults.push({
       path: /^GET \/v1\/tools/,
       act: { kind: 'answer', status: 429, headers: { 'retry-after': '3600' } },

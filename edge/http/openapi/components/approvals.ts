@@ -24,7 +24,7 @@ const APPROVAL = {
 
 export const APPROVALS: Readonly<Record<string, Component>> = {
   ApprovalId: plain(ApprovalId, 'The id of an approval, which contains that of its run.'),
-  ApprovalCard: object(Approval.shape.prompt, 'What operators are shown of a call.', {
+  ApprovalCard: object(Approval.shape.prompt, 'The parts of a call that operators see.', {
     title: 'The question.',
     agent: 'The agent that asks.',
     tool: 'The tool that it would call.',
