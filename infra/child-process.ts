@@ -12,7 +12,7 @@ export type ChildSpec = {
   readonly name: string
   /** Starts with an absolute path. Holds no secret. */
   readonly argv: readonly string[]
-  /** All of the child's environment. */
+  /** The child's complete environment. */
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
   readonly log: string

@@ -69,7 +69,7 @@ export const FAILURES = {
   ),
   tool_breaks_policies: caller(
     409,
-    'first put policies that are valid with and without the tool, then change the tool',
+    'first store policies that are valid with and without the tool, then change the tool',
   ),
   idempotency_key_reused: caller(409, 'use a new `Idempotency-Key` for a different request'),
   digest_mismatch: caller(422, 'send the bytes whose SHA-256 the path names, in lower-case hex'),
@@ -172,7 +172,7 @@ export const FAILURES = {
     'read the active version, apply your change to it, and send it with the `ETag` of that response',
   ),
   delegate_refused: caller(422, 'name another operator whom policy permits to answer approvals'),
-  channel_refused: caller(422, 'correct what `detail` says, and put the whole channel again'),
+  channel_refused: caller(422, 'correct what `detail` says, and send the whole channel again'),
   calls_quota_exceeded: policy(
     403,
     'propose it again after midnight UTC, or ask the operator of the installation for a higher `calls_per_day`',
@@ -211,7 +211,7 @@ export const FAILURES = {
   ),
   upstream_wants_input: caller(
     200,
-    'use a tool that asks nothing back: Countersign does not answer elicitation, sampling or roots of an upstream',
+    'use a tool that asks for nothing during a call: Countersign does not answer elicitation, sampling or roots of an upstream',
   ),
   upstream_unavailable: us(
     200,
@@ -221,7 +221,7 @@ export const FAILURES = {
     status: 200,
     fault: 'us',
     retry: false,
-    todo: 'look at the upstream whether the tool ran before you try again: it received the call and gave no usable answer',
+    todo: 'check at the upstream whether the tool ran before you try again: it received the call and gave no usable answer',
   },
   capability_denied: caller(
     200,

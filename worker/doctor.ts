@@ -191,12 +191,12 @@ async function checkSandbox(config: Config, report: Report, note: Note): Promise
  * All calls run as one kernel user, so a single call can exhaust what the kernel counts per user.
  */
 function checkHostCounts(hasQuota: boolean, report: Report, note: Note): void {
-  if (hasQuota) report('quota of inotify', true, 'each call of tier C has its own', '')
+  if (hasQuota) report('inotify quota', true, 'each call of tier C has its own', '')
   else {
     const fix =
       'install `perl-base`; if AppArmor keeps perl from making user namespaces, load a profile like those in infra/apparmor'
     note(
-      'quota of inotify',
+      'inotify quota',
       'calls have no quota of their own: one call can use up the quota of the worker’s user',
       fix,
     )

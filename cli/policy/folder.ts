@@ -22,7 +22,7 @@ export function readFolder(dir: string): Result<Record<string, string>, Trouble>
   if (!names.ok) return names
   if (names.value.length === 0)
     return err(
-      usage(`\`${dir}\` contains no .cedar file; to deny every call, put a policy that permits nothing`),
+      usage(`\`${dir}\` contains no .cedar file; to deny every call, add a policy that permits nothing`),
     )
   const policies: Record<string, string> = {}
   for (const name of names.value) {

@@ -13,7 +13,7 @@ import { authorize, isListed } from '../decision/decide.ts'
 import type { AgentPrincipal } from '../directory/directory.ts'
 import type { Identified } from '../http/intake.ts'
 import { idempotencyKey, identifyByBearer, namedAgent, originOfCaller, waitMs } from '../http/intake.ts'
-import { fileResponse, headersOf } from '../http/response-headers.ts'
+import { fileResponse, streamHeaders } from '../http/response-headers.ts'
 import type { RunQuery } from '../log/call-index-store.ts'
 import { callOf, runOf, runRecord } from '../run/find-run.ts'
 import { pieceAsJson, streamCall } from './call-event-stream.ts'
@@ -302,5 +302,5 @@ function eventStream(from: number, next: (after: number) => Promise<Entries | nu
       controller.enqueue(text.encode(lines))
     },
   })
-  return new Response(stream, { headers: { ...headersOf('text/event-stream'), 'x-accel-buffering': 'no' } })
+  return new Response(stream, { headers: streamHeaders() })
 }

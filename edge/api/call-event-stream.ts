@@ -8,7 +8,7 @@ import type { Result } from '../../shared/result.ts'
 import { ok } from '../../shared/result.ts'
 import type { LiveEvent, LiveState } from '../../shared/wire/output-events.ts'
 import type { runObject } from '../bindings.ts'
-import { headersOf } from '../http/response-headers.ts'
+import { streamHeaders } from '../http/response-headers.ts'
 import type { OutputPiece, OutputUpdate, StreamPosition } from '../run/output-subscribers.ts'
 
 type CallSubscription = {
@@ -84,9 +84,7 @@ export async function streamCall({
     },
     cancel: leave,
   })
-  return ok(
-    new Response(stream, { headers: { ...headersOf('text/event-stream'), 'x-accel-buffering': 'no' } }),
-  )
+  return ok(new Response(stream, { headers: streamHeaders() }))
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })

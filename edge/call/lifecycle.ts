@@ -225,7 +225,7 @@ export function step(record: CallRecord | Proposal, event: Event, now: number): 
   }
   switch (event.kind) {
     case 'proposed':
-      return refuse('conflict', 'the call was proposed before')
+      return refuse('conflict', 'the call was already proposed')
     case 'answered':
       return answer(status, event, now)
     case 'edited':
@@ -318,7 +318,7 @@ function answer(
         by === answer.by && since_ms === answer.since_ms && standing === undefined,
     )
   )
-    return refuse('already_answered', 'you have answered before')
+    return refuse('already_answered', 'you have already answered')
   const approval = { ...status.approval, answers: withAnswer(status.approval.answers, answer) }
   const body = { approval: approval.id, ...answer }
   const journal = { kind: answer.decision === 'approve' ? 'approved' : 'rejected', body }
@@ -419,7 +419,7 @@ const denialReason = ({ reason }: RecordedAnswer): string =>
   reason === '' ? 'an operator denied the call' : reason
 
 function claim(status: Status, event: Extract<Event, { kind: 'claimed' }>, now: number): Result<Step> {
-  if (status.state === 'running') return refuse('already_claimed', 'another claim was first')
+  if (status.state === 'running') return refuse('already_claimed', 'another claim came first')
   if (status.state !== 'granted') return refuse('not_claimable', `the call is ${status.state}`)
   if (now >= status.until) return refuse('not_claimable', 'the call waited too long')
   if (event.decision.effect !== 'allow') return ok(withdraw(status, event.decision, now))

@@ -58,7 +58,7 @@ export function applyResult(
   // Its approval ended, or its channel was removed, during the attempt.
   if (course.state !== 'due') return course
   const { again, why, pause_ms = 0 } = sent.error
-  // `Retry-After` counts as no attempt: many messages at once must not use up each other's tries.
+  // A `Retry-After` is not counted as an attempt, or many messages would use up each other's tries.
   if (again && pause_ms > 0)
     return { ...course, tries: course.tries - 1, nextAt: now + pause(course.tries, sent.error, chance), why }
   if (!again || course.tries >= LIMITS.delivery_tries)
@@ -68,7 +68,7 @@ export function applyResult(
 
 /**
  * Exponential backoff with jitter, at least as long as the receiver asks for. In whole
- * milliseconds, because the alarm knows no fractions.
+ * milliseconds, because an alarm takes no fractions.
  */
 function pause(tries: number, { pause_ms = 0 }: DeliveryFailure, chance: number): number {
   const longest = Math.min(LIMITS.delivery_pause_ms * 2 ** (tries - 1), LIMITS.delivery_pause_max_ms)

@@ -47,8 +47,9 @@ export type NoticeMessage = { readonly notice: Notice } & Pick<Message, 'id' | '
 /** `ref`: the medium's id of the message, if it can be changed later. */
 export type DeliverySuccess = { readonly ref: string | null }
 /**
- * `why` is shown to operators: it has no secret, and of the response only the status or an error
- * code. `pause_ms`: how long the receiver wants no message from the channel (`Retry-After`).
+ * `why` is shown to operators: it contains no secret, and nothing of the response but its status or
+ * an error code. `pause_ms`: how long the receiver wants no message from the channel
+ * (`Retry-After`).
  */
 export type DeliveryFailure = { readonly again: boolean; readonly why: string; readonly pause_ms?: number }
 export type DeliveryResult = Result<DeliverySuccess, DeliveryFailure>

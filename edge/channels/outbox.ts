@@ -27,7 +27,7 @@ export const APPROVAL_ENDED = 'the approval has ended'
 const CROWDED_MS = 1_000
 /**
  * The shortest delay of an alarm. An alarm that is set, from its own handler, to the time that it
- * just fired for never fires again: the runtime takes it for handled.
+ * just fired for never fires again: the runtime treats it as handled.
  */
 const SOON_MS = 10
 /** How long after a `Retry-After` a receiver gets only one message at a time. */
@@ -61,7 +61,7 @@ export class ChannelOutbox {
     this.pump()
   }
 
-  /** The channel was put again and may have another receiver. */
+  /** The channel was replaced and may have another receiver. */
   forgetPause(channel: string): void {
     this.#pausedUntil.delete(channel)
   }
@@ -77,7 +77,7 @@ export class ChannelOutbox {
   pump(): void {
     const now = Date.now()
     for (const name of this.#senders()) {
-      // Of the due ones, some are in progress and some wait for a delivery of the same question.
+      // Some due deliveries are in progress, or wait for another delivery of the same question.
       for (const row of this.#store.due(name, now, 3 * LIMITS.deliveries_at_once)) {
         if (!this.#hasRoom(row, now)) break
         if (!this.#busy.has(questionOf(row))) this.#ctx.waitUntil(this.#attempt(row))
@@ -109,7 +109,8 @@ export class ChannelOutbox {
   }
 
   /**
-   * The next time with something to do; `null`: none. Deliveries of removed channels don't count.
+   * When the next delivery or deletion is due; `null` if none is. Deliveries of removed channels
+   * don't count.
    */
   #next(): number | null {
     const times = this.#senders().flatMap((name) => {

@@ -111,7 +111,7 @@ function faultInKey(key: string): string | undefined {
   if (byteLength !== 64) return 'a `whsk_` key is 64 bytes in base64: the Ed25519 seed, then its public key'
   return publicBytes(key).equals(bytesOf(key).subarray(32))
     ? undefined
-    : 'the two halves of a `whsk_` key do not belong together'
+    : 'the two halves of a `whsk_` key do not match'
 }
 
 /**

@@ -24,7 +24,9 @@ export function historyPage(session: Session, approvals: readonly Approval[]) {
       {approvals.length < LIMITS.page ? (
         ''
       ) : (
-        <p class="quiet">The last {LIMITS.page} approvals. The journal of each run has all of that run.</p>
+        <p class="quiet">
+          The latest {LIMITS.page} approvals. The journal of a run has all of its approvals.
+        </p>
       )}
     </ConsolePage>
   )

@@ -121,7 +121,7 @@ function decideByPolicy(
 }
 
 const NO_PLAN =
-  'the tool’s contract is wrong, not the arguments: it allows only tier B but uses features of tier C, such as strict egress; an operator has to put the tool again with tier C'
+  'the tool’s contract is wrong, not the arguments: it allows only tier B but uses features of tier C, such as strict egress; an operator has to register the tool again with tier C'
 
 /**
  * The plans in order; if a rule reads `plan.cgroup`, also each plan limited to workers with
@@ -172,7 +172,7 @@ export function notEnabled(
 ): string | undefined {
   if (executor.kind === 'upstream') {
     const { upstream, url } = executor
-    if (upstreams.get(upstream)?.url !== url) return `the upstream \`${upstream}\` has another address now`
+    if (upstreams.get(upstream)?.url !== url) return `the upstream \`${upstream}\` has a new address`
     return vault.withholds({ name: `upstream:${upstream}`, credentials: upstreamCredentials(executor) })
   }
   if (executor.kind !== 'skill' || skills.get(executor.skill)?.digest === executor.digest) return undefined

@@ -1,4 +1,4 @@
-// The contract between a tenant's object and the isolates that admit its requests. Types alone.
+// The contract between a tenant's object and the isolates that admit its requests. Types only.
 
 import type { SignatureInput } from '../../shared/evidence/http-signature.ts'
 import type { Result } from '../../shared/result.ts'
@@ -19,7 +19,9 @@ export type ListedKeys = { readonly name: string; readonly keys: readonly string
 /** An upstream as the edge calls it. `withheld`: its tools that can't be called now, and why. */
 export type ListedUpstream = Pick<UpstreamSpec, 'url' | 'auth' | 'look_ms'> & {
   readonly name: string
-  /** Increases with each change of the upstream, so that nothing cached of an earlier one is used. */
+  /**
+   * Increases with each change of the upstream, so that nothing cached of an earlier one is used.
+   */
   readonly revision: number
   readonly withheld: readonly (readonly [tool: string, why: string])[]
 }
@@ -39,7 +41,7 @@ export type Directory = {
   policies: { version: number; texts: PolicyTexts }
   /** The version in shadow, if there is one. */
   shadow: { version: number; since: number; texts: PolicyTexts } | null
-  /** Enrolled workers alone. */
+  /** Only enrolled workers. */
   workers: EnrolledWorker[]
   secrets: HeldSecret[]
   /** Former values of secrets. No call gets them, and the redaction still masks them. */

@@ -46,7 +46,7 @@ export const originOfCaller = ({ actor }: Identified): CallOrigin => (actor === 
 
 export const UNKNOWN_KEY = failure('unauthenticated', 'the key is missing, unknown or revoked')
 const UNSIGNED = failure('bad_signature', 'no enrolled worker signed this request')
-/** Longer than any key and any token: a token that is too long is refused as one. */
+/** Longer than any valid key or token, so that an overlong token gets the refusal of a token. */
 const BEARER = /^Bearer (\S{1,16384})$/
 
 export const bearerOf = (request: Request): string | undefined =>

@@ -6,6 +6,12 @@ export const headersOf = (type: string) => ({
   'x-content-type-options': 'nosniff',
 })
 
+/** For server-sent events and other streams: a proxy must not collect them before it passes them on. */
+export const streamHeaders = (type = 'text/event-stream') => ({
+  ...headersOf(type),
+  'x-accel-buffering': 'no',
+})
+
 /**
  * For bytes that an agent or a tool wrote: a browser saves them. One that shows them anyway runs no
  * script.

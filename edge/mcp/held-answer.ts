@@ -7,7 +7,7 @@ import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { UNKNOWN_KEY } from '../http/intake.ts'
 import { requestId } from '../http/request-id.ts'
-import { headersOf } from '../http/response-headers.ts'
+import { streamHeaders } from '../http/response-headers.ts'
 import { logError } from '../platform/error-log.ts'
 import type { McpContext } from './context.ts'
 import { errorMessage, failureError, type Id } from './rpc.ts'
@@ -83,7 +83,7 @@ export function answerHeld({ request, accepted, stillCaller }: Context, held: He
     },
     cancel: () => Promise.allSettled([released(), gone()]).then(() => undefined),
   })
-  return new Response(stream, { headers: { ...headersOf(framing.type), 'x-accel-buffering': 'no' } })
+  return new Response(stream, { headers: streamHeaders(framing.type) })
 }
 
 const pause = (ms: number): Promise<void> => new Promise((go) => setTimeout(go, ms))

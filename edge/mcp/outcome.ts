@@ -220,7 +220,8 @@ function advice({ result }: Call): string {
 }
 
 /**
- * What would lift a denial. Only denials for reasons of time or budget can end without a change.
+ * The changes that would lift a denial. Only a denial for reasons of time or budget can end without
+ * one.
  */
 function remedies({ decision }: Call): string[] {
   const { explanation, code } = decision

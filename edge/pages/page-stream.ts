@@ -8,7 +8,7 @@ import type { Result } from '../../shared/result.ts'
 import { ok } from '../../shared/result.ts'
 import type { Env } from '../bindings.ts'
 import { tenantObject } from '../bindings.ts'
-import { headersOf } from '../http/response-headers.ts'
+import { streamHeaders } from '../http/response-headers.ts'
 
 type PageStream<T> = {
   env: Env
@@ -60,9 +60,7 @@ export async function follow<T>({
     },
     cancel: () => object.unfollow(following.stream),
   })
-  return ok(
-    new Response(stream, { headers: { ...headersOf('text/event-stream'), 'x-accel-buffering': 'no' } }),
-  )
+  return ok(new Response(stream, { headers: streamHeaders() }))
 }
 
 /** Extends the page's CSP to allow this script, by its digest, and streams from our own origin. */

@@ -24,7 +24,7 @@ export type Scope = {
   readonly resource: Pin
 }
 
-/** Unambiguous, because no type contains a blank. */
+/** Unambiguous, because no type contains a space. */
 const textOf = ({ type, id }: TypeAndId): string => `${type} ${id}`
 /** Cedar's JSON has two forms of an entity's id. */
 export const idOf = (uid: EntityUidJson): TypeAndId => ('__entity' in uid ? uid.__entity : uid)

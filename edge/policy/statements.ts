@@ -1,14 +1,14 @@
 // Splits a policy text into its statements with their positions. Needed because the engine numbers
 // policies in an order of its own (by number, sorted as text) and reports no positions. Pure: it
-// knows only Cedar's comments, strings, blanks and the semicolon, which ends statements and nothing
-// else.
+// knows only Cedar's comments, strings, whitespace and the semicolon, which ends statements and
+// nothing else.
 
 export type Statement = { readonly at: number; readonly text: string }
 
 const TOKEN = /\/\/[^\n\r]*|[\s\u0085]+|"(?:[^"\\]|\\[\s\S])*"|;|[^\s\u0085"/;]+|[\s\S]/g
 const BLANK_OR_COMMENT = /^(?:\/\/|[\s\u0085])/
 
-/** `at` counts UTF-16 units. Blanks and comments between statements belong to none. */
+/** `at` counts UTF-16 units. Whitespace and comments between statements belong to no statement. */
 export function splitStatements(text: string): Statement[] {
   const parts: Statement[] = []
   let at: number | undefined
@@ -22,7 +22,7 @@ export function splitStatements(text: string): Statement[] {
   return parts
 }
 
-/** Annotations, comments and blanks before the scope of a statement. */
+/** Annotations, comments and whitespace before the scope of a statement. */
 const ANNOTATIONS = /^(?:[\s\u0085]|\/\/[^\n\r]*|@\s*\w+(?:\s*\(\s*"(?:[^"\\]|\\[\s\S])*"\s*\))?)*/
 
 /**

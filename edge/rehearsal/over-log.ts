@@ -17,8 +17,8 @@ const DAY_MS = 24 * 3600_000
 /** Log entries per read. */
 const PAGE = 500
 /**
- * Runs asked in parallel, and the pause after each, in which live calls are served: one process
- * does both.
+ * How many runs are asked in parallel. After each there is a pause in which live calls are served,
+ * because one process does both.
  */
 const RUNS = 2
 const PAUSE_MS = 1

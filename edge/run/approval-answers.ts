@@ -46,7 +46,7 @@ const OUTDATED = failure(
 )
 const ONCE_ONLY = failure(
   'once_only',
-  'policy does not let this approval cover further calls, or not for so long; nothing was recorded: answer for this call only, or for less time',
+  'policy does not let this approval cover further calls, or not for this long; nothing was recorded: answer for this call only, or for less time',
 )
 const STANDS_FOR_NONE = failure(
   'once_only',

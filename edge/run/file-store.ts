@@ -73,7 +73,7 @@ export class FileStore {
     for (const { path, sha256: digest } of refs) {
       const bytes = this.#bytesOf(digest)
       if (bytes === undefined)
-        return err(failure('no_such_file', `put the bytes of \`${path}\` into the run first`))
+        return err(failure('no_such_file', `upload the bytes of \`${path}\` to the run first`))
       sized.push({ path, sha256: digest, bytes })
     }
     return ok(sized)

@@ -20,7 +20,7 @@ import { callFilesOf, callView, runView } from './views.ts'
 
 const NO_RUN = failure('not_found', 'no such run')
 const NO_CALL = failure('not_found', 'no such call')
-const NO_FILE = failure('not_found', 'no such file of this call')
+const NO_FILE = failure('not_found', 'this call has no such file')
 const NO_BYTES = failure(
   'not_found',
   'the bytes of this file have expired; only its digest is left in the call',

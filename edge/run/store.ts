@@ -17,7 +17,7 @@ import { attestations, calls, journal, output, run, snapshots } from './tables.t
 /** The most journal entries that one read returns. */
 export const PAGE = 500
 
-/** Under which an equal proposal finds the call: its idempotency key, or its content. */
+/** The keys by which an equal proposal finds the call: its idempotency key, or its content. */
 export type CallKeys = { readonly key: string | null; readonly joinKey: string | null }
 
 const p = sql.placeholder

@@ -189,7 +189,7 @@ export class RunTransaction {
     this.#followUps.push({ kind: 'wake', at })
   }
 
-  /** An equal proposal no longer joins the call, and nobody is waited for. */
+  /** The client has the answer, so an equal proposal no longer joins the call. */
   markDelivered(n: number): void {
     this.#store.markDelivered(n)
   }

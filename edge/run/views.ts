@@ -125,8 +125,8 @@ function approvalStatus(status: Status): Approval['status'] {
 }
 
 /**
- * One answer is not given to different words, nor to calls on behalf of different people. Each token
- * has an id of its own, which makes no difference.
+ * Calls with different reasons, or on behalf of different people, are not answered together. Each
+ * token has its own id, which makes no difference.
  */
 const sameAsked = ({ actor, ...words }: CallOrigin = {}): object => ({
   ...originMember(words),

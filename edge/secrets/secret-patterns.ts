@@ -43,7 +43,7 @@ export const PLACED: readonly RegExp[] = [
   // The password in a URL, up to the last `@` before the end of the host, so that the real host
   // stays visible whatever follows it.
   /(?<=:\/\/[^\s/:@]{0,64}:)[^\s/?#\\«]+(?=@)/g,
-  // A password that should have been encoded; something that may be a port is none.
+  // A password that should have been encoded. Digits that may be a port are not a password.
   /(?<=:\/\/[^\s/:@]{0,64}:)(?!\d*[/?#\\])[^\s@«]{1,256}(?=@)/g,
   /(?<=:\/\/)[^\s/@«]{20,}(?=@)/g, // a token as the whole user info, or after a long user name
 ]
@@ -65,7 +65,7 @@ const PARAMETER = String.raw`[\w.*-]{1,64}=(?:"[^"\n]{0,512}"|\\"[^"\\\n]{0,512}
 const HEADER = `(?:(?:proxy-)?authorization|(?:set-)?cookie)${BLANKS}:${BLANKS}`
 
 /**
- * Two groups: the name, and the secret. A quoted secret may contain blanks, within its line and 512
+ * Two groups: the name, and the secret. A quoted secret may contain spaces, within its line and 512
  * characters; otherwise it ends with the word, and a list of parameters with the last parameter.
  */
 export const AFTER_NAMES: readonly RegExp[] = [

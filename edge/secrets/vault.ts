@@ -37,7 +37,7 @@ export function openVault(
   for (const secret of held) {
     const value = sealing.open(secret)
     if (value === undefined)
-      logError('a secret can’t be opened; put it again', { secret: secret.name }) // L6: treated as missing
+      logError('a secret can’t be opened; store it again', { secret: secret.name }) // L6: treated as missing
     else opened.set(secret.name, { ...secret, value })
   }
   return {

@@ -308,7 +308,7 @@ export const publisherKeys = sqliteTable(
     kid: text().primaryKey(),
     x: text().notNull(),
     publisher: text().notNull(),
-    /** Whether it was trusted on first use, rather than put by an operator. */
+    /** Whether it was trusted on first use, rather than listed by an operator. */
     pinned: integer({ mode: 'boolean' }).notNull(),
     at: integer().notNull(),
     by: text().notNull(),

@@ -89,8 +89,8 @@ export class ToolStore {
   }
 
   /**
-   * Puts and removes tools of an upstream, together with the writes of `alsoWrite`, or nothing. A tool
-   * of somebody else with one of the names refuses all (U04).
+   * Puts and removes tools of an upstream, together with the writes of `alsoWrite`, or nothing. A
+   * tool of somebody else with one of the names refuses all (U04).
    */
   changeUpstream(
     upstream: string,
@@ -184,7 +184,10 @@ export class ToolStore {
   }
 }
 
-/** The skill or upstream that brings a tool and removes it again; undefined for a tool that an operator has put. */
+/**
+ * The skill or upstream that brings a tool and removes it again; undefined for a tool that an
+ * operator registered.
+ */
 type Owner = { readonly kind: 'skill' | 'upstream'; readonly name: string }
 
 function ownerOf(tool: Tool | undefined): Owner | undefined {

@@ -43,7 +43,7 @@ const NO_UPSTREAM = failure('not_found', 'no such upstream')
 const NO_TOOL = failure('not_found', 'this upstream has no such tool')
 const NOT_SHOWN = failure(
   'conflict',
-  'the server shows another definition than the one that was looked at; look at the tool again',
+  'the server now shows a definition other than the one that you looked at; look at the tool again',
 )
 
 export class UpstreamStore {

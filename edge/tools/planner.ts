@@ -124,7 +124,9 @@ function skillPlan(
   }
 }
 
-/** The plan of an upstream's tool comes from what an operator accepted; the agent chooses nothing. */
+/**
+ * The plan of an upstream's tool comes from what an operator accepted; the agent chooses nothing.
+ */
 function upstreamPlan({ limits, output_schema }: ToolSpec, executor: UpstreamExecutor, budget: Budget): Plan {
   const { timeout_ms, output_bytes } = { ...DEFAULT_UPSTREAM_LIMITS, ...defined(limits) }
   const { net_bytes = DEFAULT_UPSTREAM_LIMITS.net_bytes } = limits
@@ -239,7 +241,7 @@ function hostsOf({ egress }: ToolSpec, args: Args): Result<string[]> {
   return ok(wanted)
 }
 
-/** Refuses blanks and backslashes, which parsers read differently (N05). */
+/** Refuses spaces and backslashes, which parsers read differently (N05). */
 const PLAIN_URL = /^https?:\/\/[^\s\\/?#][^\s\\\p{Cc}]*$/iu
 
 function hostOfUrl(value: unknown): Result<string> {

@@ -31,9 +31,9 @@ export class MirroredArguments {
   #fault(header: Json, schema: JsonObject, path: readonly string[] | null): string | undefined {
     if (typeof header !== 'string' || !TOKEN.test(header)) return '`x-mcp-header` is not the name of a header'
     if (path === null || path.length === 0)
-      return '`x-mcp-header` may only be at a named property, not inside an array or a union'
+      return '`x-mcp-header` is allowed only on a named property, not inside an array or a union'
     if (!MIRRORED_TYPES.includes(schema['type']))
-      return '`x-mcp-header` may only be at a string, an integer or a boolean'
+      return '`x-mcp-header` is allowed only on a string, an integer or a boolean'
     const isTaken = this.found.some((one) => one.header.toLowerCase() === header.toLowerCase())
     return isTaken || this.found.length >= 32
       ? '`x-mcp-header` names a header for the second time, or there are more than 32'

@@ -1,7 +1,7 @@
 // `npm run test:durations`: copies the durations of the last run into test/durations.json, by which
-// later runs order the files and deal them into shards (infra/testing/order.ts). A file that did
-// not run keeps its duration; a deleted file is dropped. Commit the result after `npm test` on a
-// quiet machine.
+// later runs order the files and distribute them over shards (infra/testing/order.ts). A file that
+// did not run keeps its duration; a deleted file is dropped. Commit the result after `npm test` on
+// a quiet machine.
 
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -6,7 +6,7 @@
 import { sha256 } from '../bytes/json.ts'
 
 export type Node = { readonly level: number; readonly index: number; readonly hash: string }
-/** ReadNodes the stored node of a full subtree within the tree's current size. */
+/** Reads the stored node of a full subtree within the tree's current size. */
 export type ReadNode = (level: number, index: number) => string
 
 export const EMPTY_ROOT = sha256('')

@@ -12,6 +12,18 @@ import { Bytes, number, routes } from './route.ts'
  */
 const named = z.strictObject({ id: z.string().max(64) })
 
+/** The failures of both pages that enable a version of a skill. */
+const ENABLING = [
+  'signed_out',
+  'cross_origin',
+  'not_found',
+  'conflict',
+  'part_denied',
+  'skill_conflict',
+  'tool_breaks_policies',
+  'forbidden',
+] as const
+
 const versioned = named.extend({ version: z.string().max(64) })
 
 const inboxFilter = z.strictObject({
@@ -219,16 +231,7 @@ export const CONSOLE = routes({
     summary: 'Enable the version of that page',
     status: 200,
     result: z.string(),
-    failures: [
-      'signed_out',
-      'cross_origin',
-      'not_found',
-      'conflict',
-      'part_denied',
-      'skill_conflict',
-      'tool_breaks_policies',
-      'forbidden',
-    ],
+    failures: ENABLING,
   },
   consoleDisable: {
     method: 'POST',
@@ -264,16 +267,7 @@ export const CONSOLE = routes({
     summary: 'Enable the previously enabled version again',
     status: 200,
     result: z.string(),
-    failures: [
-      'signed_out',
-      'cross_origin',
-      'not_found',
-      'conflict',
-      'part_denied',
-      'skill_conflict',
-      'tool_breaks_policies',
-      'forbidden',
-    ],
+    failures: ENABLING,
   },
   consoleHistory: {
     method: 'GET',

@@ -151,7 +151,7 @@ export const POLICIES = routes({
     callers: ['operator'],
     action: 'policy.activate',
     params: versioned,
-    summary: 'Activate a version, new or old; it is checked as if it were put now',
+    summary: 'Activate a version, new or old; it is checked as if it were stored now',
     headers: ifMatch,
     status: 200,
     result: CheckedVersion,
@@ -175,7 +175,7 @@ export const POLICIES = routes({
     callers: ['operator'],
     action: 'policy.check',
     summary:
-      'Check a set as if it were put, and decide the calls that cases describe. Nothing is stored or run, and nobody is asked. ' +
+      'Check a set as if it were stored, and decide the calls that cases describe. Nothing is stored or run, and nobody is asked. ' +
       'Tools and agents of the cases are added to the tenant’s, operators replace the tenant’s; without `policies` the active set is checked',
     body: z.strictObject({ policies: PutTexts.optional(), cases: SentCases.optional() }),
     status: 200,

@@ -40,7 +40,7 @@ export type Route = {
   /** The largest body, if this route accepts more than others. */
   readonly body_bytes?: number
   readonly status: number
-  /** The answer is 202 instead, as long as the result lacks this field. */
+  /** The status is 202 as long as the result lacks this field. */
   readonly pending_until?: string
   /** The path of what 201 and 202 are about, with fields of the result in braces. */
   readonly location?: string

@@ -14,7 +14,7 @@ export const SECRETS = routes({
     callers: ['operator'],
     action: 'secret.read',
     summary:
-      'List secrets: name, version, the tools that may use it, the hosts it is bound to, who put it and when; never a value',
+      'List secrets: name, version, the tools that may use it, the hosts it is bound to, who stored it and when; never a value',
     status: 200,
     result: list(Secret),
     failures: [],

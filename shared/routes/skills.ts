@@ -12,6 +12,17 @@ import { list, number, routes } from './route.ts'
 const named = z.strictObject({ name: Name })
 const Reason = z.strictObject({ reason: z.string().max(LIMITS.reason_chars).default('') })
 
+/** The failures of both routes that enable a version. */
+const ENABLING = [
+  'not_found',
+  'conflict',
+  'part_denied',
+  'skill_conflict',
+  'tool_breaks_policies',
+  'limit_reached',
+  'forbidden',
+] as const
+
 export const SKILLS = routes({
   publishSkill: {
     method: 'PUT',
@@ -100,15 +111,7 @@ export const SKILLS = routes({
     body: Reason,
     status: 200,
     result: Skill,
-    failures: [
-      'not_found',
-      'conflict',
-      'part_denied',
-      'skill_conflict',
-      'tool_breaks_policies',
-      'limit_reached',
-      'forbidden',
-    ],
+    failures: ENABLING,
   },
   disableSkill: {
     method: 'POST',
@@ -145,15 +148,7 @@ export const SKILLS = routes({
     body: RollBack.extend(Reason.shape),
     status: 200,
     result: Skill,
-    failures: [
-      'not_found',
-      'conflict',
-      'part_denied',
-      'skill_conflict',
-      'tool_breaks_policies',
-      'limit_reached',
-      'forbidden',
-    ],
+    failures: ENABLING,
   },
   readSkillJournal: {
     method: 'GET',

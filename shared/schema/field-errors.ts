@@ -83,7 +83,7 @@ function sentenceOf(issue: z.core.$ZodRawIssue): string {
     case 'invalid_value':
       return `${issue.input === undefined ? 'is missing; it ' : ''}must be ${oneOf(issue.values)}`
     case 'invalid_format':
-      if (issue.format === 'url') return 'must be a whole address, such as `https://example.com/path`'
+      if (issue.format === 'url') return 'must be a complete address, such as `https://example.com/path`'
       return (
         WRITTEN.get(issue.pattern ?? '') ??
         'has the wrong form; `/docs` and `/openapi.json` describe the right one'

@@ -1,4 +1,4 @@
-// Issuers of tokens, as operators put and see them: which JSON Web Tokens (RFC 7519) authenticate
+// Issuers of tokens, as operators store and see them: which JSON Web Tokens (RFC 7519) authenticate
 // which agent.
 
 import { z } from 'zod'
@@ -30,7 +30,7 @@ const Base64Url = z
   .regex(/^[A-Za-z0-9_-]+$/, 'must be base64url')
 const KeyId = z.string().min(1).max(LIMITS.claim_chars)
 /** Members of private keys. A key set that has them is not for others to see. */
-const secret = z.never('is a part of a private key; give the public key alone').optional()
+const secret = z.never('is a part of a private key; give only the public key').optional()
 const keyMembers = {
   kid: KeyId.optional(),
   alg: z.string().max(32).optional(),

@@ -1,4 +1,4 @@
-// A tenant's secrets as operators put and list them. The API never returns a value; only a claim
+// A tenant's secrets as operators store and list them. The API never returns a value; only a claim
 // hands it to the worker.
 
 import { z } from 'zod'
@@ -17,8 +17,8 @@ const SecretUser = z
   )
 
 /**
- * A tool's author could name any secret, so the operator who puts a secret lists the tools that may
- * use it.
+ * A tool's author could name any secret, so the operator who stores a secret lists the tools that
+ * may use it.
  */
 const shared = {
   tools: z.array(SecretUser).min(1).max(LIMITS.secret_tools),
@@ -40,7 +40,7 @@ export const SecretSpec = z.strictObject({
 })
 export type SecretSpec = z.infer<typeof SecretSpec>
 
-/** `version` increases with each value that is put under the name. */
+/** `version` increases with each value that is stored under the name. */
 export const Secret = z.strictObject({
   name: Name,
   version: z.int().min(1),

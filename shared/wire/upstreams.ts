@@ -1,5 +1,5 @@
-// Upstreams: remote MCP servers whose tools agents call through the edge, as operators put them, and
-// their tools as operators see and accept them.
+// Upstreams: remote MCP servers whose tools agents call through the edge, as operators store them,
+// and their tools as operators see and accept them.
 
 import { z } from 'zod'
 import { Name, Sha256, Time, ToolName } from '../fields.ts'
@@ -29,9 +29,10 @@ export const UpstreamSpec = z.strictObject({
 export type UpstreamSpec = z.infer<typeof UpstreamSpec>
 
 /**
- * new: never accepted, so agents don't see it. accepted: agents may call it. changed: it was accepted
- * and the server has shown another definition since, so that calls are refused. gone: accepted, and
- * no longer listed by the server. refused: it can't be accepted, for the reasons in `faults`.
+ * new: never accepted, so agents don't see it. accepted: agents may call it. changed: it was
+ * accepted and the server has shown another definition since, so that calls are refused. gone:
+ * accepted, and no longer listed by the server. refused: it can't be accepted, for the reasons in
+ * `faults`.
  */
 export const UpstreamToolState = z.enum(['new', 'accepted', 'changed', 'gone', 'refused'])
 export type UpstreamToolState = z.infer<typeof UpstreamToolState>

@@ -70,7 +70,7 @@ describe('calls', () => {
     expect(await waiting).toMatchObject({ state: 'succeeded', result: { output: 'done\n' } })
   })
 
-  test('a call that a human rejects returns as rejected, which is no error', async () => {
+  test('a call that a human rejects returns as rejected, which is not an error', async () => {
     const call = await agent.propose(asking, {})
     const waiting = agent.wait(call)
     await answer(call.approval?.id, 'deny', 'not on a Friday')
@@ -106,7 +106,7 @@ describe('requests that fail on the way', () => {
     expect(used.calls).toBe(1)
   })
 
-  test('a refusal that names a time is followed by another try after that time', async () => {
+  test('a request that is refused until a given time is repeated after that time', async () => {
     const problem = JSON.stringify({ code: 'queue_full', detail: 'full', todo: 'wait', retry: true })
     const headers = { 'content-type': 'application/problem+json', 'retry-after': '1' }
     proxy.faults.push({ path: /^POST /, act: { kind: 'answer', status: 503, headers, body: problem } })
@@ -129,7 +129,7 @@ describe('requests that fail on the way', () => {
     expect(proxy.seen.length - before).toBe(1)
   })
 
-  test('a wait longer than the client’s limit, and a response without a problem document, are thrown', async () => {
+  test('a wait longer than the client’s limit, and a response without a problem document, raise an error', async () => {
     proxy.faults.push({
       path: /^GET \/v1\/tools/,
       act: { kind: 'answer', status: 429, headers: { 'retry-after': '3600' } },
@@ -141,7 +141,7 @@ describe('requests that fail on the way', () => {
     })
   })
 
-  test('an edge that never answers is given up after the tries that were allowed', async () => {
+  test('the client gives up on an edge that never answers after the allowed number of attempts', async () => {
     const closed = await FailingProxy.open(dev.url)
     const { url } = closed
     closed.close()

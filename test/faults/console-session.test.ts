@@ -45,7 +45,7 @@ async function after(begun_ms: number, used_ms: number): Promise<void> {
   await revive(stack.edge)
 }
 
-test('K05 a session in use stays valid, one without use for half an hour ends', async () => {
+test('K05 a session stays valid while it is used, and ends after half an hour without use', async () => {
   const session = await ConsoleSession.open(stack.url, key, origin)
   await after(2 * LIMITS.console_idle_ms, LIMITS.console_idle_ms - MINUTE)
   expect((await session.get('/console')).status).toBe(200)

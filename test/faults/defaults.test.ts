@@ -31,7 +31,7 @@ function stateFolder(): string {
   return dir
 }
 
-test('a tenant that never put a set gets the new defaults as an active version', async () => {
+test('a tenant that never stored a set gets the new defaults as an active version', async () => {
   const dir = stateFolder()
   const before = await startTestStack({ state: dir, worker: 'idle' })
   await before.stop()
@@ -50,7 +50,7 @@ test('a tenant that never put a set gets the new defaults as an active version',
   }
 })
 
-test('a tenant that has put a set, active or not, keeps its policies', async () => {
+test('a tenant that has stored a set, active or not, keeps its policies', async () => {
   const dir = stateFolder()
   const before = await startTestStack({ state: dir, worker: 'idle' })
   const { policies } = unwrap(await before.operator('readPolicies', {}))
@@ -64,7 +64,7 @@ test('a tenant that has put a set, active or not, keeps its policies', async () 
   expect(set).toMatchObject({ version: 1, digest: 'of another edge' })
 })
 
-test('if the edge can’t read the active set, it allows nothing, says why, and root can put another set', async () => {
+test('if the edge can’t read the active set, it allows nothing, says why, and root can store another set', async () => {
   const dir = stateFolder()
   const before = await startTestStack({ state: dir, worker: 'idle' })
   const { policies } = unwrap(await before.operator('readPolicies', {}))

@@ -99,7 +99,7 @@ describe('a first call', () => {
     const ran = await run('call', 'process_run', '--args', '{"command":"sudo","args":["id"]}')
     expect(ran).toMatchObject({ code: 1, out: expect.stringMatching(/^denied/) })
     expect(ran.out).toContain(
-      'deny by no-privilege-tools: programs that change identity or the host are not for agents',
+      'deny by no-privilege-tools: agents may not run programs that change the user or the host',
     )
     expect(await verified(idIn(ran.out, 'call'))).toMatchObject({ code: 0 })
   })

@@ -86,7 +86,7 @@ test('`policy lint` shows a mistake with path, line and column, and suggests wha
   })
 })
 
-test('a rule that can never apply gets a warning, and the policies can still be put', async () => {
+test('a rule that can never apply gets a warning, and the policies can still be put in force', async () => {
   withRule('odd', 'context.args.amount > 100 && context.args.amount > 100 && false')
   const ran = await policy(['lint', 'odd'])
   expect(ran).toMatchObject({ code: 0, err: '' })

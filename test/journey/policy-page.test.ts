@@ -1,23 +1,14 @@
 // Promise: docs/policies.md is true. Its files are written and its commands run in order, in one
 // shell, against a stack of their own. The answers that the page shows are the answers that come.
 
-import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
-import { afterAll, expect, test } from 'vitest'
+import { readdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
 import { ROOT } from '../../infra/state.ts'
-import { follow, Shell, stepsOf } from '../support/doc-runner.ts'
-import { startTestStack } from '../support/stack/stack.ts'
+import { follow, shellForTests, stepsOf } from '../support/doc-runner.ts'
 
 const steps = stepsOf(readFileSync(join(ROOT, 'docs/policies.md'), 'utf8'))
-const folder = mkdtempSync(join(tmpdir(), 'countersign-page-'))
-const stack = await startTestStack()
-const shell = new Shell(folder, dirname(stack.state.dev))
-afterAll(async () => {
-  shell.stop()
-  await stack.stop()
-  rmSync(folder, { recursive: true })
-})
+const { folder, shell } = await shellForTests()
 
 test('the rules in docs/policies.md are in the examples', () => {
   const examples = readdirSync(join(ROOT, 'policies/examples')).map((name) =>

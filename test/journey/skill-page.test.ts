@@ -2,23 +2,14 @@
 // their own. The answers that the page shows are the answers that come, and the code that it shows
 // is in the template.
 
-import { mkdtempSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
-import { afterAll, expect, test } from 'vitest'
+import { readFileSync, statSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
 import { ROOT } from '../../infra/state.ts'
-import { follow, Shell, stepsOf } from '../support/doc-runner.ts'
-import { startTestStack } from '../support/stack/stack.ts'
+import { follow, shellForTests, stepsOf } from '../support/doc-runner.ts'
 
 const page = readFileSync(join(ROOT, 'docs/skills.md'), 'utf8')
-const folder = mkdtempSync(join(tmpdir(), 'countersign-page-'))
-const stack = await startTestStack({ worker: 'idle' })
-const shell = new Shell(folder, dirname(stack.state.dev))
-afterAll(async () => {
-  shell.stop()
-  await stack.stop()
-  rmSync(folder, { recursive: true })
-})
+const { folder, shell } = await shellForTests({ worker: 'idle' })
 
 test('the code in docs/skills.md is in the template', () => {
   const template = readFileSync(join(ROOT, 'cli/skills/templates/typescript/src/main.ts'), 'utf8')

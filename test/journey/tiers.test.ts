@@ -43,10 +43,7 @@ async function ran(run: string, tool: string, args: Record<string, unknown> = {}
   const { id, approval } = unwrap(
     await agent.client('proposeCall', { params: { run }, body: { tool, args }, wait: 20 }),
   )
-  if (approval !== undefined)
-    unwrap(
-      await fixtures.root('answerApproval', { params: { id: approval.id }, body: { decision: 'approve' } }),
-    )
+  if (approval !== undefined) unwrap(await fixtures.approve(approval.id))
   const call = unwrap(await agent.client('readCall', { params: { run, call: id }, wait: 20 }))
   expect([call.state, call.result?.error]).toEqual(['succeeded', undefined])
   return { tier: call.plan?.tier, executor: call.attestation?.executor, output: call.result?.output ?? '' }
@@ -71,7 +68,7 @@ test('modules that a tier C call planted run in tier C only, and tier B finds no
   ])
 })
 
-test('D16 each call of a shell in tier B waits for a human and runs with their yes, even if its contract names no capability', async () => {
+test('D16 each call of a shell in tier B waits for a human and runs once they approve it, even if its contract names no capability', async () => {
   const shell = await fixtures.tool({
     capabilities: [],
     input_schema: { type: 'object', properties: { command: { type: 'string' } }, required: ['command'] },

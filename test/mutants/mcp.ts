@@ -99,7 +99,7 @@ export const MCP: readonly Held[] = [
     area: 'mcp',
     file: 'edge/mcp/held-answer.ts',
     tests: ['test/edge/mcp/waiting.test.ts'],
-    titled: 'a revoked key ends a held request|L2 a result that nobody received',
+    titled: 'a held request ends when its key is revoked|L2 a result that nobody received',
     lines: [
       [
         'if ((await stillCaller()) === null)',

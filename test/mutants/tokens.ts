@@ -85,6 +85,11 @@ export const TOKENS: readonly Held[] = [
       ["redirect: 'manual',", '', 'A redirect makes the edge send requests into its own network.'],
       ['if (size > LIMITS.key_set_bytes) return undefined', '', 'An issuer fills the memory of the edge.'],
       [
+        'signal: AbortSignal.timeout(LIMITS.key_set_ms),',
+        '',
+        'An issuer that never answers holds requests open.',
+      ],
+      [
         'if (running !== undefined) return running',
         '',
         'Many tokens at the same time make the edge flood an issuer.',

@@ -68,7 +68,7 @@ export const UPSTREAMS: readonly Held[] = [
     file: 'edge/tenant/upstream-store.ts',
     tests: CALLS,
     titled:
-      'a tool whose definition changes|shows its accepted definition again|can’t accept another definition',
+      'a tool whose definition changes|shows its accepted definition again|can’t accept a definition other than',
     lines: [
       [
         'quarantined: row.quarantined || isOther(row, tool)',

@@ -97,17 +97,20 @@ describe('roots', () => {
   })
 })
 
+/** The true claim that a leaf is in the tree of this size. */
+const claimOf = (index: number, size: number) => ({
+  leaf: at(leaves, index),
+  index,
+  size,
+  root: at(roots, size),
+  proof: inclusion(index, size, read),
+})
+
 describe('inclusion', () => {
   test('the inclusion of every leaf in every tree can be proven', () => {
     for (let size = 1; size <= SIZES; size++) {
       for (let index = 0; index < size; index++) {
-        const claim = {
-          leaf: at(leaves, index),
-          index,
-          size,
-          root: at(roots, size),
-          proof: inclusion(index, size, read),
-        }
+        const claim = claimOf(index, size)
         if (!verifyInclusion(claim)) throw new Error(`leaf ${index} of ${size} is not proven`)
       }
     }
@@ -117,13 +120,7 @@ describe('inclusion', () => {
     const other = leafHash('another')
     for (let size = 1; size <= 40; size++) {
       for (let index = 0; index < size; index++) {
-        const claim = {
-          leaf: at(leaves, index),
-          index,
-          size,
-          root: at(roots, size),
-          proof: inclusion(index, size, read),
-        }
+        const claim = claimOf(index, size)
         const { proof } = claim
         const lies = [
           { ...claim, leaf: other },
@@ -150,13 +147,7 @@ describe('inclusion', () => {
       for (let index = 0; index < size; index++) {
         for (let other = 1; other <= 40; other++) {
           if (other === size) continue
-          const claim = {
-            leaf: at(leaves, index),
-            index,
-            size: other,
-            root: at(roots, other),
-            proof: inclusion(index, size, read),
-          }
+          const claim = { ...claimOf(index, size), size: other, root: at(roots, other) }
           const genuine = index < other && inclusion(index, other, read).join() === claim.proof.join()
           if (verifyInclusion(claim) !== genuine)
             throw new Error(`leaf ${index}, proof of ${size}, tree of ${other}`)

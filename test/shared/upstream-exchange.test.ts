@@ -81,7 +81,7 @@ describe('T01 a statement about a call of an upstream', () => {
     ['a request without an answer', SILENT, { response_sha256: null }],
     ['no request', REFUSED, UNSENT],
     ['a request that was cancelled', { kind: 'cancelled' }, { response_sha256: null }],
-  ])('with %s is accepted', (_, outcome, change) => {
+  ])('T01 a statement about an upstream’s call with %s is accepted', (_, outcome, change) => {
     expect(placesOf(outcome, change)).toEqual([])
   })
 
@@ -93,11 +93,14 @@ describe('T01 a statement about a call of an upstream', () => {
     ['a result without a request', RETURNED, { ...UNSENT }, '/upstream/request_sha256'],
     ['a result without an answer', RETURNED, { response_sha256: null }, '/upstream/response_sha256'],
     ['an answer where none came', SILENT, {}, '/upstream/response_sha256'],
-  ])('with %s is refused, and the field is named', (_, outcome, change, at) => {
-    expect(placesOf(outcome, change)).toContain(at)
-  })
+  ])(
+    'T01 a statement about an upstream’s call with %s is refused, and the field is named',
+    (_, outcome, change, at) => {
+      expect(placesOf(outcome, change)).toContain(at)
+    },
+  )
 
-  test('with the ending of a process, or the isolate as its executor, is refused', () => {
+  test('T01 a statement about an upstream’s call with the ending of a process, or the isolate as executor, is refused', () => {
     expect(placesOf({ kind: 'exit', code: 0 })).toContain('/outcome')
     expect(placesOf(RETURNED, {}, ISOLATE)).toContain('/executor')
   })

@@ -4,11 +4,14 @@
 // A block marked `console not-run` is left out. test/journey/documents.test.ts counts those.
 
 import { spawn } from 'node:child_process'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { expect } from 'vitest'
+import { afterAll, expect } from 'vitest'
+import type { StackOptions } from '../../infra/stack.ts'
 import { ROOT } from '../../infra/state.ts'
 import { CLI_ENV } from './countersign.ts'
+import { startTestStack } from './stack/stack.ts'
 
 /** `file`: a file to write. `command`: a command to run, and its answer as the page shows it. */
 export type Step =
@@ -141,6 +144,21 @@ export class Shell {
 }
 
 /** Runs the steps in order, in the folder in which a reader would work. */
+/** A shell in a new folder, with a stack, for the tests of a file. */
+export async function shellForTests(
+  options: Omit<StackOptions, 'state'> = {},
+): Promise<{ folder: string; shell: Shell }> {
+  const folder = mkdtempSync(join(tmpdir(), 'countersign-page-'))
+  const stack = await startTestStack(options)
+  const shell = new Shell(folder, dirname(stack.state.dev))
+  afterAll(async () => {
+    shell.stop()
+    await stack.stop()
+    rmSync(folder, { recursive: true })
+  })
+  return { folder, shell }
+}
+
 export async function follow(steps: readonly Step[], shell: Shell, folder: string): Promise<void> {
   const ids = new Ids()
   for (const step of steps) {

@@ -110,20 +110,20 @@ export function groundsOf({ text, args = {}, context = {}, groups = [] }: Explan
   return { matter, context: seen, verdict: ask(matter, seen), refused: [] }
 }
 
+export const denialOf = ({ verdict }: ReturnType<typeof groundsOf>): Decision => ({
+  effect: 'deny',
+  code: 'denied',
+  policies: [...verdict.policies],
+  reason: '',
+  policy_set: '',
+  snapshot: '',
+})
+
 export function explained(
   request: ExplanationRequest,
   reader = OPERATOR,
   fits: (args: Record<string, unknown>) => boolean = () => true,
 ): Explanation {
   const grounds = groundsOf(request)
-  const { policies } = grounds.verdict
-  const decision: Decision = {
-    effect: 'deny',
-    code: 'denied',
-    policies: [...policies],
-    reason: '',
-    policy_set: '',
-    snapshot: '',
-  }
-  return explain(decision, grounds, { args: request.args ?? {}, fits }, reader)
+  return explain(denialOf(grounds), grounds, { args: request.args ?? {}, fits }, reader)
 }

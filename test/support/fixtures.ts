@@ -99,6 +99,15 @@ export class Fixtures {
     return name
   }
 
+  /** A sensitive tool that takes any arguments and prints `words`. */
+  echoTool(): Promise<string> {
+    return this.tool({
+      capabilities: ['process_exec'],
+      input_schema: { type: 'object' },
+      executor: { argv: ['echo', '{...words}'] },
+    })
+  }
+
   get pool(): string {
     return `${this.#prefix}-pool`
   }
@@ -113,6 +122,11 @@ export class Fixtures {
     if (call.approval === undefined || call.state !== 'awaiting_approval')
       throw new Error(`the call is ${call.state}`)
     return { ...call, approval: call.approval }
+  }
+
+  /** Root's approval of a call. The answer may be a refusal. */
+  approve(approval: string) {
+    return this.root('answerApproval', { params: { id: approval }, body: { decision: 'approve' } })
   }
 
   /** The approval link of this operator. */

@@ -308,5 +308,5 @@ export function ancestorsIn({
   }
 }
 
-/** Unique, because no type contains a blank. */
+/** Unique, because no type contains a space. */
 export const textOf = ({ type, id }: { type: string; id: string }): string => `${type} ${id}`

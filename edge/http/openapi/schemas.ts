@@ -25,11 +25,12 @@ export class Schemas {
       reused: 'inline',
       metadata: registry,
       override: ({ jsonSchema }) => {
-        // Answers may grow, so no schema is closed. The document says once that requests are.
+        // Answers may get new fields, so no schema forbids others. The document says once that
+        // requests may not have others.
         if (jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties
         if (!('pattern' in ((jsonSchema.propertyNames as object | undefined) ?? {})))
           delete jsonSchema.propertyNames
-        // The bounds of exact numbers say nothing.
+        // zod's bounds of every integer say nothing about this one.
         if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
         if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
       },
@@ -84,7 +85,7 @@ export class Schemas {
   }
 }
 
-/** Writes a component that has all fields of another as that one and the rest. */
+/** Writes a component that has all fields of another one as that component and the other fields. */
 function extended(
   components: Record<string, Schema>,
   ofAnswers: ReadonlySet<string>,
@@ -110,7 +111,9 @@ function extended(
 const fieldsOf = ({ properties = {} }: Schema) => Object.entries(properties as Record<string, Schema>) // an object’s schema
 const requiredOf = ({ required = [] }: Schema) => required as string[] // as above
 
-/** Fields of answers lack their bounds (`withoutBounds`), and keep them where they extend others. */
+/**
+ * Fields of answers lack their bounds (`withoutBounds`), and keep them where they extend others.
+ */
 function isPartOf(part: Schema, whole: Schema, isOfAnswers: boolean): boolean {
   const fields = new Map(fieldsOf(whole))
   const parts = fieldsOf(part)
@@ -137,7 +140,7 @@ const BOUNDS = [
   'propertyNames',
 ]
 
-/** Nobody has to keep the bounds of what only the edge writes, so they are left out. */
+/** Fields that only the edge writes need no bounds, because no caller has to keep them. */
 const withoutBounds = (schema: Schema): Schema =>
   JSON.parse(JSON.stringify(schema), (key, value: unknown) =>
     typeof value === 'object' && value !== null && !Array.isArray(value) && key !== 'properties'

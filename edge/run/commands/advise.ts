@@ -14,7 +14,10 @@ import { judgeAtClaim, lookUpClaim } from './claim.ts'
 import { type ProposalInput, proposeCall } from './propose.ts'
 
 const NO_CALL = failure('not_found', 'no such call')
-const HANDED_OUT = failure('already_ended', 'another request for the same call got its yes; ask again')
+const HANDED_OUT = failure(
+  'already_ended',
+  'another request for the same call received the approval; ask again',
+)
 
 /**
  * Resolves when the call has ended, or with the waiting call after `waitMs`. A request for the same

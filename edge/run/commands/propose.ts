@@ -52,11 +52,11 @@ const NO_RUN = failure('not_found', 'no such run')
 const OTHER_RUN = failure('idempotency_key_reused', 'this key has created a run with other settings')
 const RECEIVED_SINCE = failure(
   'unavailable',
-  'the answer of an equal call was received at this moment; propose again',
+  'an identical call ended, and its client received the answer just now; propose the call again',
 )
 const TOO_MANY_PENDING = failure(
   'too_many_pending',
-  'this run already waits for the most approvals that a run may have',
+  'this run already has the most open approvals that a run may have',
 )
 
 /** Resolves when the call has ended, or after `waitMs`. */
@@ -299,7 +299,8 @@ async function finish(
   { joinKey, reservation }: ProposalFacts,
   stored: Result<StoredCall>,
 ): Promise<Result<ProposedCall>> {
-  // A call that was joined by its content has a place of its own; places with one key are one.
+  // A call that this one joined has its own place in the counts, so ours is returned. Proposals
+  // with the same key share one place.
   const ownPlace = stored.ok && !(stored.value.kind === 'earlier' && joinKey !== null)
   const used = ownPlace ? stored.value.call : null
   if (reservation !== null) run.waitUntil(run.usage.release(record, reservation, used))

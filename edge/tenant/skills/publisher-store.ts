@@ -48,8 +48,8 @@ export class PublisherStore {
   }
 
   /**
-   * Replaces the keys of a publisher. An operator who puts a pinned key vouches for it, so it is no
-   * longer pinned.
+   * Replaces the keys of a publisher. An operator who lists a pinned key vouches for it, so it is
+   * no longer pinned.
    */
   put(name: string, keys: readonly string[], by: string): Result<Publisher> {
     const had = this.#keys().filter(({ publisher }) => publisher === name)

@@ -16,7 +16,7 @@ type Kept = { readonly path: string; readonly etag: string; readonly json: unkno
 export function run(tool: string, input: string): string {
   if (tool !== 'get') throw new Error(`there is no tool ${tool}`)
   const { path } = JSON.parse(input) as { path: string }
-  if (!path.startsWith('/') || path.startsWith('//')) throw new Error('a path begins with one /')
+  if (!path.startsWith('/') || path.startsWith('//')) throw new Error('a path must begin with exactly one /')
   return JSON.stringify(get(path))
 }
 
@@ -56,7 +56,7 @@ function jsonOf({ status, body }: Response): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    throw new Error(`the answer, ${status}, is no JSON`)
+    throw new Error(`the answer with status ${status} is not JSON`)
   }
 }
 

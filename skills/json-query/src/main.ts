@@ -1,4 +1,4 @@
-// JSON, queried and reshaped. The paths are JSONPath as RFC 9535 has it, but for regular expressions.
+// Queries and reshapes JSON. The paths are JSONPath (RFC 9535) without regular expressions.
 
 import { parse } from './parse.ts'
 import type { Json } from './path.ts'

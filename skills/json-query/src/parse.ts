@@ -14,7 +14,7 @@ export function parse(text: string, from: '$' | '@'): Path {
   const reader = new Reader(text)
   const path = reader.path(0)
   reader.end()
-  if (path.from !== from) throw new Error(`\`${text}\` is to begin with \`${from}\``)
+  if (path.from !== from) throw new Error(`\`${text}\` must begin with \`${from}\``)
   return path
 }
 
@@ -32,7 +32,7 @@ class Reader {
   }
 
   path(depth: number): Path {
-    if (depth > NESTED_MAX) throw new Error('the path holds paths too deep in each other')
+    if (depth > NESTED_MAX) throw new Error('the path nests paths too deeply')
     this.#space()
     const from = this.#text[this.#at]
     if (from !== '$' && from !== '@') throw this.#unexpected()
@@ -94,7 +94,7 @@ class Reader {
   }
 
   #basic(depth: number): Test {
-    if (depth > NESTED_MAX) throw new Error('the path holds tests too deep in each other')
+    if (depth > NESTED_MAX) throw new Error('the path nests tests too deeply')
     if (this.#taken('!')) return { kind: 'not', of: this.#basic(depth + 1) }
     if (this.#taken('(')) {
       const test = this.#or(depth + 1)
@@ -131,7 +131,9 @@ class Reader {
     }
     const kind = FUNCTIONS[word]
     if (kind === undefined)
-      throw new Error(`there is no function \`${word}\`; there are ${Object.keys(FUNCTIONS).join(', ')}`)
+      throw new Error(
+        `there is no function \`${word}\`; the functions are ${Object.keys(FUNCTIONS).join(', ')}`,
+      )
     this.#at += word.length
     this.#expect('(')
     const path = this.path(depth + 1)
@@ -159,7 +161,7 @@ class Reader {
   #quoted(quote: string): string {
     let end = this.#at + 1
     while (end < this.#text.length && this.#text[end] !== quote) end += this.#text[end] === '\\' ? 2 : 1
-    if (end >= this.#text.length) throw new Error('a text in the path has no end')
+    if (end >= this.#text.length) throw new Error('a string in the path is not closed')
     const inside = this.#text.slice(this.#at + 1, end)
     this.#at = end + 1
     const asJson = quote === '"' ? inside : inside.replace(/\\'/g, "'").replace(/"/g, '\\"')

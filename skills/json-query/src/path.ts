@@ -1,9 +1,9 @@
-// What a path is, once it is read.
+// The parsed form of a path.
 
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json }
 
 export type Path = { readonly from: '$' | '@'; readonly segments: readonly Segment[] }
-/** `deep`: of the value and of all that is in it. */
+/** `deep`: applies to the value and to everything inside it. */
 export type Segment = { readonly deep: boolean; readonly selectors: readonly Selector[] }
 export type Selector =
   | { readonly kind: 'name'; readonly name: string }

@@ -1,8 +1,8 @@
-// What a path selects in a value, in the order of RFC 9535.
+// Selects the values that a path matches, in the order of RFC 9535.
 
 import type { Json, Operand, Operator, Path, Segment, Selector, Test } from './path.ts'
 
-/** `root` is what `$` means within filters, and `value` what `@` does. */
+/** In filters, `$` means `root` and `@` means `value`. */
 export function select({ from, segments }: Path, value: Json, root: Json): Json[] {
   return segments.reduce(
     (values, segment) => values.flatMap((one) => children(segment, one, root)),
@@ -71,7 +71,7 @@ function holds(test: Test, value: Json, root: Json): boolean {
   }
 }
 
-/** Undefined: there is nothing. */
+/** Undefined if there is no value. */
 function operandOf(operand: Operand, value: Json, root: Json): Json | undefined {
   if (operand.kind === 'value') return operand.value
   const found = select(operand.path, value, root)

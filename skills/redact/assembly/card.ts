@@ -1,4 +1,5 @@
-// Card numbers: 13 to 19 digits, in groups or not, that pass Luhn's check and are not the middle of a longer number.
+// Card numbers: 13 to 19 digits, in groups or not, that pass Luhn's check and are not the middle of
+// a longer number.
 
 import { begins, codeAt, isDigit, isWord } from './letters'
 
@@ -9,7 +10,7 @@ const LONGEST = 19
 export function cardAt(text: string, at: i32): i32 {
   if (!isDigit(codeAt(text, at)) || !begins(text, at)) return 0
   let sum = 0
-  let shifted = 0 // as `sum`, were there one digit more
+  let shifted = 0 // the sum if one more digit follows
   let digits = 0
   let end = at
   for (let i = at; digits <= LONGEST; i++) {

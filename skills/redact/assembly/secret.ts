@@ -1,5 +1,5 @@
-// Secrets by the shapes that their makers gave them: what a known word begins and enough random characters follow, tokens of three parts,
-// and private keys as files hold them.
+// Finds secrets by their known formats: a known prefix with enough characters after it, tokens of
+// three parts, and private keys in PEM.
 
 import { begins, codeAt, isToken, isWord } from './letters'
 
@@ -10,7 +10,7 @@ class Shape {
   ) {}
 }
 
-/** How many characters have to follow, at the least. */
+/** Each prefix with the least number of characters that must follow. */
 const SHAPES: Shape[] = [
   new Shape('AKIA', 16),
   new Shape('ASIA', 16),
@@ -34,7 +34,7 @@ const KEY_BEGINS = '-----BEGIN '
 const KEY_ENDS = '-----END '
 const PRIVATE = 'PRIVATE KEY-----'
 
-/** Where a secret that begins at `at` ends, or 0. */
+/** The end of the secret that begins at `at`, or 0. */
 export function secretAt(text: string, at: i32): i32 {
   const code = codeAt(text, at)
   if (code == 0x2d) return privateKeyAt(text, at)
@@ -74,7 +74,7 @@ function tokenOfThreeAt(text: string, at: i32): i32 {
   return third - second < 10 ? 0 : third
 }
 
-/** All of it, or as much as there is. */
+/** Up to the end marker, or to the end of the text. */
 function privateKeyAt(text: string, at: i32): i32 {
   if (!startsAt(text, KEY_BEGINS, at)) return 0
   const head = text.indexOf(PRIVATE, at)

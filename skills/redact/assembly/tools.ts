@@ -1,4 +1,4 @@
-// One tool: a text, and the same text without what should not be in it.
+// One tool: it replaces addresses, card numbers and secrets in a text.
 
 import { Json } from './json'
 import { cardAt } from './card'
@@ -6,7 +6,7 @@ import { emailAt } from './email'
 import { failed, Result, returned } from './skill'
 import { secretAt } from './secret'
 
-/** What is found ends before where it begins, or not at all: 0 is nothing. */
+/** A finder returns the end of what begins at a position, or 0 if nothing does. */
 function redact(text: string): string {
   const out: string[] = []
   let kept = 0

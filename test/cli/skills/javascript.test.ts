@@ -2,7 +2,7 @@
 // granted capabilities and no system interface, uses the world's functions as modules, and errors
 // name their place.
 
-import { beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { compileJavaScript } from '../../../cli/skills/compile-javascript.ts'
 import { readComponent } from '../../../edge/skills/component/bounds.ts'
 import { meter } from '../../../edge/skills/metering/meter.ts'
@@ -16,17 +16,9 @@ import { Publisher } from '../../support/skills/skill.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
 const fixtures = new Fixtures('javascript', sharedStack())
-const acme = new Publisher('javascript-acme')
-let agent: Awaited<ReturnType<Fixtures['agent']>>
-let maker: Awaited<ReturnType<Fixtures['operator']>>
-
-beforeAll(async () => {
-  maker = await fixtures.operator(['admin'])
-  unwrap(
-    await fixtures.root('putPublisher', { params: { name: acme.name }, body: { keys: [acme.signer.x] } }),
-  )
-  agent = await fixtures.agent({ tools: ['*'], budget: { max_denied_per_run: 100 } })
-})
+const acme = await Publisher.listed('javascript-acme', fixtures.root)
+const maker = await fixtures.operator(['admin'])
+const agent = await fixtures.agent({ tools: ['*'], budget: { max_denied_per_run: 100 } })
 
 /** Publishes and enables a skill with this source; returns the name of its tool. */
 async function tool(
@@ -36,13 +28,8 @@ async function tool(
   const id = fixtures.name()
   const grantedCapabilities = Object.fromEntries(capabilities.map((name) => [name, true as const]))
   const code = await javaScriptSkill(source, capabilities)
-  unwrap(
-    await maker.client('publishSkill', {
-      body: acme.pack(acme.manifest(id, { capabilities: grantedCapabilities }), code),
-    }),
-  )
-  unwrap(await fixtures.root('enableSkill', { params: { id, version: '1.0.0' }, body: {} }))
-  return `${id}_run`
+  const manifest = acme.manifest(id, { capabilities: grantedCapabilities })
+  return acme.enable({ maker: maker.client, root: fixtures.root }, manifest, code)
 }
 const called = async (name: string, args: Record<string, unknown> = {}): Promise<Call> =>
   unwrap(await agent.client('proposeCallInNewRun', { body: { tool: name, args }, wait: 20 }))

@@ -242,14 +242,7 @@ test('P05 an expired link answers 410 for every method and says so', { timeout: 
   expect(call.approval.expires_at - call.created_at_ms).toBe(2_000)
   await eventually('the clock is past the expiry', () => Date.now() > call.approval.expires_at)
   expect(await post(link, { nonce })).toBe(410) // whether or not the alarm has fired
-  expect(
-    refusalOf(
-      await fixtures.root('answerApproval', {
-        params: { id: call.approval.id },
-        body: { decision: 'approve' },
-      }),
-    ),
-  ).toBe('410 approval_expired')
+  expect(refusalOf(await fixtures.approve(call.approval.id))).toBe('410 approval_expired')
   await eventually(
     'the call has expired',
     async () =>
@@ -418,7 +411,7 @@ test('a revoked link shows and decides nothing; the approval stays pending and o
   ])
 })
 
-test('of concurrent answers and a revocation, answers after the revocation are refused with the reason', async () => {
+test('an answer that comes after a concurrent revocation is refused with the reason', async () => {
   for (let round = 0; round < 10; round++) {
     const { approval } = await askApproval()
     const link = await fixtures.link(fixtures.root, approval.id)

@@ -437,7 +437,7 @@ test('an edit can keep, move or replace a hidden value', async () => {
   })
 })
 
-test('an operator who may not answer can’t edit; an edit goes only with an approval of this one call', async () => {
+test('an operator who may not answer can’t edit; an edit is accepted only with an approval of this one call', async () => {
   const call = await ask()
   const auditor = await fixtures.operator(['auditor'])
   expect(refusalOf(await yes(call, { words: [] }, {}, auditor))).toBe('403 forbidden')

@@ -141,7 +141,7 @@ test('P09 a delegation transfers no right: the delegate has to be another operat
   expect(refusalOf(await bob.client('deleteDelegation', {}))).toBe('404 not_found')
 })
 
-test('putting a channel warns about operators and roles that match nobody', async () => {
+test('setting up a channel warns about operators and roles that match nobody', async () => {
   const [name, role, nobody] = [fixtures.name(), fixtures.name(), fixtures.name()]
   const root = { COUNTERSIGN_URL: fixtures.url, COUNTERSIGN_KEY: fixtures.rootKey }
   const spec = {

@@ -12,7 +12,7 @@ import { signed, webhook } from '../../../edge/channels/webhook.ts'
 import { escapeConfusables } from '../../../edge/platform/visible-text.ts'
 import { ok } from '../../../shared/result.ts'
 import { ChannelSpec } from '../../../shared/wire/channels.ts'
-import { APP, CHANNEL, faultIn, SECRET, TEAM, TOKEN } from '../../support/channels/fake-slack.ts'
+import { APP, CHANNEL, faultIn, SECRET, TEAM, TOKEN, textsIn } from '../../support/channels/fake-slack.ts'
 
 const CALL = `call_${'0'.repeat(26)}_1`
 const KEY = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
@@ -67,16 +67,6 @@ function sending(): { out: PostRequest[]; post: Post } {
     return ok({ status: 200, pause_ms: undefined, text: '{"ok":true,"channel":"C0ROOM","ts":"1.2"}' })
   }
   return { out, post }
-}
-
-/** All texts of a card, with their positions. */
-function textsIn(node: unknown, type = ''): [type: string, text: string][] {
-  if (Array.isArray(node)) return node.flatMap((item) => textsIn(item, type))
-  if (typeof node !== 'object' || node === null) return []
-  const own = 'type' in node ? String(node.type) : type
-  return Object.entries(node).flatMap(([name, item]) =>
-    name === 'text' && typeof item === 'string' ? [[own, item] as [string, string]] : textsIn(item, own),
-  )
 }
 
 test('G09 a notice in Slack is preformatted text without buttons, and its notification has only our words', () => {

@@ -345,7 +345,7 @@ test('where two approvers are required, the first reads that more answers are ne
     await waitForWhisper('more answers are needed')
     expect(buttonsOf(first).size).toBeGreaterThan(0)
     await interact(hurt.stack.url, press(first, 'approve'))
-    await waitForWhisper('you have answered before')
+    await waitForWhisper('you have already answered')
     await interact(hurt.stack.url, press(first, 'approve', { user: 'U0BOB' }))
     await replaced(call, 'Approved by bob')
     expect((await approvalOf(call)).answers).toMatchObject([{ by: 'ann' }, { by: 'bob' }])

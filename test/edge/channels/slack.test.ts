@@ -35,6 +35,7 @@ import {
   send,
   TEAM,
   TOKEN,
+  textsIn,
 } from '../../support/channels/fake-slack.ts'
 
 /** The example of Slack's documentation: an app's secret, a request and its signature. */
@@ -136,16 +137,6 @@ const about = (approval: Approval): Message => ({
   seal,
   at_ms: 0,
 })
-
-/** All texts of a card, with their positions. */
-function textsIn(node: unknown, type = ''): [type: string, text: string][] {
-  if (Array.isArray(node)) return node.flatMap((item) => textsIn(item, type))
-  if (typeof node !== 'object' || node === null) return []
-  const own = 'type' in node ? String(node.type) : type
-  return Object.entries(node).flatMap(([name, item]) =>
-    name === 'text' && typeof item === 'string' ? [[own, item] as [string, string]] : textsIn(item, own),
-  )
-}
 
 test('G09 a text of an agent stays literal in its Slack block: no mark-up, mention, link or text direction', () => {
   for (const value of HOSTILE) {
@@ -413,15 +404,7 @@ test('the Slack app manifest in infra requests the scopes and the route that the
 })
 
 test('an invalid Slack channel is refused with a readable reason', () => {
-  const spec = {
-    kind: 'slack',
-    bot_token: TOKEN,
-    signing_secret: SECRET,
-    app_id: APP,
-    team_id: TEAM,
-    channel: CHANNEL,
-    users: {},
-  }
+  const spec = { ...SPEC, users: {} }
   const said = (change: object) =>
     ChannelSpec.safeParse({ ...spec, ...change }).error?.issues.map(({ message }) => message)
   expect(said({})).toBeUndefined()

@@ -12,11 +12,7 @@ import { sharedStack } from '../../support/stack/stack.ts'
 const fixtures = new Fixtures('console-walk', sharedStack())
 const agent = await fixtures.agent()
 const approver = await fixtures.operator(['approver'])
-const tool = await fixtures.tool({
-  capabilities: ['process_exec'],
-  input_schema: { type: 'object' },
-  executor: { argv: ['echo', '{...words}'] },
-})
+const tool = await fixtures.echoTool()
 
 const browser = await browserForTests()
 

@@ -5,18 +5,14 @@ import type { BrowserContextOptions, Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../shared/limits.ts'
 import { browserForTests } from '../../support/browser/browser.ts'
-import { DESK, PHONE, signedIn } from '../../support/browser/console-page.ts'
+import { DESK, PHONE, signedIn, smallControls } from '../../support/browser/console-page.ts'
 import { faintTexts, focused, sideways } from '../../support/browser/in-page.ts'
 import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
 const fixtures = new Fixtures('console-pages', sharedStack())
 const agent = await fixtures.agent()
-const sensitive = await fixtures.tool({
-  capabilities: ['process_exec'],
-  input_schema: { type: 'object' },
-  executor: { argv: ['echo', '{...words}'] },
-})
+const sensitive = await fixtures.echoTool()
 const approver = await fixtures.operator(['approver'])
 
 const browser = await browserForTests()
@@ -93,17 +89,7 @@ describe.each([
       expect([name, await shown.evaluate(faintTexts)]).toEqual([name, []])
       const touched =
         'button, summary, textarea, input:not([type=hidden],[type=checkbox]), select, nav a, .back, .choose, h2 a'
-      const small = await shown
-        .locator(touched)
-        .evaluateAll((controls) =>
-          controls
-            .filter(
-              (control) =>
-                control.checkVisibility() && Math.round(control.getBoundingClientRect().height) < 44,
-            )
-            .map(({ outerHTML }) => outerHTML.slice(0, 80)),
-        )
-      expect([name, small]).toEqual([name, []])
+      expect([name, await smallControls(shown, touched)]).toEqual([name, []])
       expect([name, await shown.evaluate(sideways, '200%')]).toEqual([name, 0])
     }
   })
@@ -263,9 +249,7 @@ test('selected approvals are denied together with one reason, and no others', as
   for (const id of ids.slice(0, 2)) await page.locator(`#choose-${id}`).check()
   await page.locator('#deny-chosen summary').click()
   await page.getByRole('textbox', { name: 'Reason' }).fill('not now')
-  unwrap(
-    await fixtures.root('answerApproval', { params: { id: ids[0] ?? '' }, body: { decision: 'approve' } }),
-  )
+  unwrap(await fixtures.approve(ids[0] ?? ''))
   await page.getByRole('button', { name: 'Deny selected' }).click()
   expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('1 of 2 denied')
   const seen = await Promise.all(ids.map(async (id) => (await approvalOf(id)).status))

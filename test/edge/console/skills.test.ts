@@ -4,7 +4,7 @@
 import { describe, expect, test } from 'vitest'
 import { accessibilityDefects } from '../../support/browser/axe.ts'
 import { browserForTests } from '../../support/browser/browser.ts'
-import { DESK, PHONE, signedIn } from '../../support/browser/console-page.ts'
+import { DESK, PHONE, signedIn, smallControls } from '../../support/browser/console-page.ts'
 import { ConsoleSession } from '../../support/browser/console-session.ts'
 import { faintTexts, focused, sideways } from '../../support/browser/in-page.ts'
 import { Fixtures, unwrap } from '../../support/fixtures.ts'
@@ -107,17 +107,7 @@ describe.each([
       expect([name, await accessibilityDefects(page)]).toEqual([name, []])
       expect([name, await page.evaluate(faintTexts)]).toEqual([name, []])
       const touched = 'button, summary, textarea, nav a, .back, h2 a, ul.versions a'
-      const small = await page
-        .locator(touched)
-        .evaluateAll((controls) =>
-          controls
-            .filter(
-              (control) =>
-                control.checkVisibility() && Math.round(control.getBoundingClientRect().height) < 44,
-            )
-            .map(({ outerHTML }) => outerHTML.slice(0, 80)),
-        )
-      expect([name, small]).toEqual([name, []])
+      expect([name, await smallControls(page, touched)]).toEqual([name, []])
       expect([name, await page.evaluate(sideways, '200%')]).toEqual([name, 0])
     }
   })

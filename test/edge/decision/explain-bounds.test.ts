@@ -4,9 +4,14 @@
 
 import { describe, expect, test } from 'vitest'
 import { explain } from '../../../edge/decision/explain.ts'
-import type { Decision } from '../../../shared/wire/calls.ts'
-import type { ExplanationRequest } from '../../support/explained.ts'
-import { explained, groundsOf, OPERATOR, PERMIT } from '../../support/explained.ts'
+import {
+  denialOf,
+  type ExplanationRequest,
+  explained,
+  groundsOf,
+  OPERATOR,
+  PERMIT,
+} from '../../support/explained.ts'
 
 const many = <T>(n: number, of: (i: number) => T): T[] => Array.from({ length: n }, (_, i) => of(i))
 const texts = (n: number, prefix = 'c'): string[] => many(n, (i) => `${prefix}${i}`)
@@ -71,15 +76,7 @@ const MOST_MS = 500
 test.each(Object.entries(CASES))('the search for changes stays within its budget: %s', (_name, asked) => {
   const grounds = groundsOf(asked)
   expect(grounds.verdict).toMatchObject({ allowed: false, errors: [] })
-  const { policies } = grounds.verdict
-  const decision: Decision = {
-    effect: 'deny',
-    code: 'denied',
-    policies: [...policies],
-    reason: '',
-    policy_set: '',
-    snapshot: '',
-  }
+  const decision = denialOf(grounds)
   const before = process.cpuUsage()
   explain(decision, grounds, { args: asked.args ?? {}, fits: () => true }, OPERATOR)
   const { user, system } = process.cpuUsage(before)

@@ -348,7 +348,7 @@ describe('an agent learns nothing about others', () => {
     ['context.args.credentials.id != "4711"', { args: { credentials: { id: 'x' } } }],
     ['!(context.args.url like "https://u:4711@*")', { args: { url: 'x' } }],
   ] as [string, Omit<ExplanationRequest, 'text'>][])(
-    'nothing stands in for a secret: %s',
+    'an explanation gives an agent no secret and no hint at its value: %s',
     (condition, asked) => {
       const { changes } = explained({ text: forbid(condition), ...asked }, AGENT)
       expect(words(changes)).toEqual([

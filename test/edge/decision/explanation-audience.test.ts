@@ -77,12 +77,7 @@ test('an approval says how many must answer, and the call is granted when they h
       'your approval alone is not enough: policy still requires approval.count ≥ 2: 2 different approvers; with that, exactly this call'
     expect(prompt.on_yes).toContain(still)
     const place = { run: call.run, call: call.id }
-    unwrap(
-      await fixtures.root('answerApproval', {
-        params: { id: call.approval.id },
-        body: { decision: 'approve' },
-      }),
-    )
+    unwrap(await fixtures.approve(call.approval.id))
     const half = unwrap(await fixtures.root('explainCall', { params: place }))
     expect(half.decision.explanation?.changes[0]).toMatchObject([
       { fact: 'approval.count', is: 1, needs: { op: '>=', value: 2 } },

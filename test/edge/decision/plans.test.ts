@@ -89,12 +89,7 @@ test('a call keeps the plan of its decision, and policy judges that plan when it
       decision: { policies: ['plans-b-asks'] },
       plan: { tier: 'B' },
     })
-    unwrap(
-      await fixtures.root('answerApproval', {
-        params: { id: asked.approval?.id ?? '' },
-        body: { decision: 'approve' },
-      }),
-    )
+    unwrap(await fixtures.approve(asked.approval?.id ?? ''))
     expect(unwrap(await peer.claim(asked.id)).plan.tier).toBe('B')
   })
 })

@@ -27,12 +27,7 @@ test('the snapshot has the digest that decision and attestation name, for the ag
     limits: { timeout_ms: 900_000 },
   })
   const call = await propose(await runOf(), tool) // it asks, because the tool has hosts
-  unwrap(
-    await fixtures.root('answerApproval', {
-      params: { id: call.approval?.id ?? '' },
-      body: { decision: 'approve' },
-    }),
-  )
+  unwrap(await fixtures.approve(call.approval?.id ?? ''))
   await peer.run(call.id)
   const snapshot = await read(call)
   expect(PolicySnapshot.parse(snapshot)).toEqual(snapshot)
@@ -74,18 +69,11 @@ test('a denied call has a snapshot too, and later changes of policy, agent or to
   expect(digestOf(before)).toBe(first.decision.snapshot)
 })
 
-test('an answer records the snapshot of its own moment', async () => {
+test('an answer records the snapshot that applied when it was given', async () => {
   const tool = await fixtures.tool({ capabilities: ['network'] })
   const call = await fixtures.proposeForApproval(agent.client, tool)
   const idle = `@id("${fixtures.name()}") forbid (principal, action == Action::"tool.execute/${await fixtures.tool()}", resource);`
-  await fixtures.withPolicies({ idle }, async () =>
-    unwrap(
-      await fixtures.root('answerApproval', {
-        params: { id: call.approval.id },
-        body: { decision: 'approve' },
-      }),
-    ),
-  )
+  await fixtures.withPolicies({ idle }, async () => unwrap(await fixtures.approve(call.approval.id)))
   const now = unwrap(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
   expect(now.decision.snapshot).not.toBe(call.decision.snapshot)
   expect(digestOf(await read(call))).toBe(now.decision.snapshot)
@@ -96,10 +84,7 @@ test('grant, attestation, journal and call name the snapshot in force at the cla
   for (const tool of [await fixtures.tool(), asked]) {
     const call = await propose(await runOf(), tool)
     const [approval, id] = [call.approval?.id, fixtures.name()]
-    if (approval !== undefined)
-      unwrap(
-        await fixtures.root('answerApproval', { params: { id: approval }, body: { decision: 'approve' } }),
-      )
+    if (approval !== undefined) unwrap(await fixtures.approve(approval))
     const may = `@id("${id}") permit (principal, action == Action::"tool.execute/${tool}", resource);`
     const claim = await fixtures.withPolicies({ may }, async () => unwrap(await peer.claim(call.id)))
     const { decision } = grantOf(claim.grant).facts

@@ -201,7 +201,7 @@ test('equal requests at the same moment ask people once', async () => {
   expect(new Set(all.map(({ id }) => id)).size).toBe(1)
 })
 
-test('an approver’s no reaches the program that asks again, and nobody is asked again before', async () => {
+test('an approver’s no reaches the program that asks again, and nobody is asked again until then', async () => {
   const session = newSession()
   const input = { file_path: 'refused' }
   const { id } = await advised('Write', input, { session })

@@ -241,7 +241,7 @@ const AGENTS: readonly Row[] = [
       return asks()
     },
     '429 too_many_pending',
-    'this run already waits for the most approvals that a run may have',
+    'this run already has the most open approvals that a run may have',
     'try again after an operator has answered one of the approvals that this run waits for',
   ],
 ]

@@ -9,7 +9,7 @@ const MIGRATIONS = join(import.meta.dirname, '../../../migrations/installation')
 const migrate = (db: DatabaseSync, name: string): void =>
   db.exec(readFileSync(join(MIGRATIONS, `${name}.sql`), 'utf8').replaceAll('--> statement-breakpoint', ''))
 
-test('tenants of an older edge keep their rows, and whether their object has accepted the last change', () => {
+test('after an upgrade tenants keep their rows, including whether their object has accepted the last change', () => {
   const db = new DatabaseSync(':memory:')
   migrate(db, '0000_tenants_and_journal')
   const insert = db.prepare(

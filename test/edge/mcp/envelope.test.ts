@@ -274,7 +274,7 @@ test('the `Accept` header says whether a stream may be sent; clients without it 
   ])
 })
 
-test('N16 only our own pages and pages of this host may send, and only under a name of the edge', () => {
+test('N16 only pages of the edge and of this host may send requests, and only to a host name of the edge', () => {
   const check = (url: string, origin: string | null, publicUrl: string) =>
     checkOrigin(new Request(url, { method: 'POST', headers: origin === null ? {} : { origin } }), publicUrl)
       ?.code

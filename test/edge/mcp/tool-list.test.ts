@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest'
 import { pageOf } from '../../../edge/mcp/page.ts'
 
-test('pages follow each other without gaps or repetitions, also if the last name was removed', () => {
+test('pages follow each other without gaps or repetitions, even if the last name was removed', () => {
   const tools = Array.from({ length: 601 }, (_, n) => ({
     name: `tool_${String(n).padStart(4, '0')}`,
     text: String(n),

@@ -227,7 +227,7 @@ test('L2 a result that nobody received is the answer to the next equal request, 
   }
 })
 
-test('a revoked key ends a held request, and an agent without permission too', async () => {
+test('a held request ends when its key is revoked or its agent loses the permission', async () => {
   for (const era of ERAS) {
     const gone = await fixtures.agent()
     const { client, meta } = await new McpCalls(fixtures, gone).clientInRun(era)
@@ -268,7 +268,7 @@ test('a legacy client cancels its request by its id, and only within its own ses
   expect([result?.['isError'], textOf(result ?? {})]).toEqual([true, 'It was cancelled.'])
 })
 
-test('a client that holds tasks gets one, reads it to its end, and can cancel it', async () => {
+test('a client that supports tasks gets one, reads it to its end, and can cancel it', async () => {
   const { client, meta, call } = await calls.clientInRun('modern', TASKS)
   const created = await client.call(sensitive, { text: 'x' }, { meta, wait: 0 })
   expect(created).toMatchObject({

@@ -8,11 +8,7 @@ import { sharedStack } from '../../support/stack/stack.ts'
 const fixtures = new Fixtures('approval-page-life', sharedStack())
 const agent = await fixtures.agent()
 const anything = { type: 'object' }
-const sensitive = await fixtures.tool({
-  capabilities: ['process_exec'],
-  input_schema: anything,
-  executor: { argv: ['echo', '{...words}'] },
-})
+const sensitive = await fixtures.echoTool()
 
 const openLink = await linkOpener()
 async function askApproval(args: Record<string, unknown> = { words: ['hello'] }, tool = sensitive) {

@@ -16,11 +16,7 @@ import { sharedStack } from '../../support/stack/stack.ts'
 const fixtures = new Fixtures('approval-page', sharedStack())
 const agent = await fixtures.agent()
 const anything = { type: 'object' }
-const sensitive = await fixtures.tool({
-  capabilities: ['process_exec'],
-  input_schema: anything,
-  executor: { argv: ['echo', '{...words}'] },
-})
+const sensitive = await fixtures.echoTool()
 
 const browser = await browserForTests()
 

@@ -46,7 +46,7 @@ const decided = async (
   return results
 }
 
-test('checking a policy set refuses what putting it would, with the same code, positions and messages', async () => {
+test('checking a policy set refuses what storing it would, with the same code, positions and messages', async () => {
   for (const text of [
     'permit (principal, action resource);',
     rule('context.args.amuont > 1'),
@@ -151,7 +151,7 @@ test.each([
   ['a set named like a property of every object', { ...refund(1), with: ['constructor'] }, /`constructor`/],
   ['a text named like a property of every object', { ...refund(1), without: ['toString'] }, /`toString`/],
   ['an invalid set', { ...refund(1), with: ['wrong'] }, /wrong:1:\d+/],
-] as const)('no decision comes of %s, and it says why', async (_, one, why) => {
+] as const)('a case with %s gets no decision, and the result says why', async (_, one, why) => {
   const mutable = structuredClone(one) as unknown as Omit<Cases['cases'][number], 'description' | 'expect'> // as the table has it
   const [result] = await decided([{ description: 'it', ...mutable, expect: { effect: 'allow' } }], {
     sets: { wrong: ['permit'] },

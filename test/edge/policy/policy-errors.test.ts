@@ -112,40 +112,24 @@ test('G13 a call that an erring policy denied is attested, journalled and counte
   })
 })
 
-test('G13 an approval does not help against a policy that errs', async () => {
+/** Approves a call under a forbid that errs under this condition, and expects its denial. */
+async function expectDeniedAtApproval(condition: string): Promise<void> {
   const sensitive = await fixtures.tool({ capabilities: ['network'], input_schema: schema })
   const call = await fixtures.proposeForApproval(agent.client, sensitive, { n: 5 })
-  const answered = await fixtures.withPolicies({ erring: rule('forbid', OVER, sensitive) }, async () =>
-    unwrap(
-      await fixtures.root('answerApproval', {
-        params: { id: call.approval.id },
-        body: { decision: 'approve' },
-      }),
-    ),
-  )
-  expect(answered.status).toBe('denied')
-  expect(unwrap(await agent.client('readCall', { params: { run: call.run, call: call.id } })).state).toBe(
-    'denied',
-  )
+  const erring = rule('forbid', condition, sensitive)
+  const approve = async () => unwrap(await fixtures.approve(call.approval.id))
+  expect((await fixtures.withPolicies({ erring }, approve)).status).toBe('denied')
+  const ended = unwrap(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
+  expect(ended.state).toBe('denied')
+}
+
+test('G13 an approval does not help against a policy that errs', async () => {
+  await expectDeniedAtApproval(OVER)
 })
 
 test('D11 L6 a call that waits for two approvals is denied at the first one if policy errs by then', async () => {
   await fixtures.operator(['approver']) // somebody else who could still say yes
-  const sensitive = await fixtures.tool({ capabilities: ['network'], input_schema: schema })
-  const call = await fixtures.proposeForApproval(agent.client, sensitive, { n: 5 })
-  const erring = rule('forbid', `context.approval.count == 1 && ${OVER}`, sensitive)
-  const answered = await fixtures.withPolicies({ erring }, async () =>
-    unwrap(
-      await fixtures.root('answerApproval', {
-        params: { id: call.approval.id },
-        body: { decision: 'approve' },
-      }),
-    ),
-  )
-  expect(answered.status).toBe('denied')
-  expect(unwrap(await agent.client('readCall', { params: { run: call.run, call: call.id } })).state).toBe(
-    'denied',
-  )
+  await expectDeniedAtApproval(`context.approval.count == 1 && ${OVER}`)
 })
 
 test('G13 a granted call is not handed out if policy errs at the claim', async () => {

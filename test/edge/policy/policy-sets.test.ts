@@ -100,7 +100,7 @@ test('decisions name the policy set in force together with the floor', async () 
   expect(policy_set).not.toBe(digest)
 })
 
-test('putting the newest version’s text again makes no version, and putting an older one’s does', async () => {
+test('storing the newest version’s text again makes no version, and storing an older one’s does', async () => {
   const policies = setWith()
   const first = unwrap(await put(policies, undefined, false))
   expect(unwrap(await put(Object.fromEntries(Object.entries(policies).reverse()), undefined, false))).toEqual(
@@ -114,7 +114,7 @@ test('putting the newest version’s text again makes no version, and putting an
   expect(unwrap(await put(policies)).version).toBe(first.version + 2)
 })
 
-test('putting the same text does not change another version’s author or note', async () => {
+test('storing the same text does not change another version’s author or note', async () => {
   const policies = setWith()
   const noted = async (by: typeof root, note: string) =>
     unwrap(await by('putPolicies', { body: { policies, note, activate: false } }))
@@ -219,7 +219,7 @@ test('only one of several concurrent changes to the same policy set succeeds', a
   expect((await versions()).length).toBe(before + 1)
 })
 
-test('concurrent puts and rollbacks are serialized: one version is in force, and no set is lost', async () => {
+test('concurrent uploads and rollbacks are serialized: one version is in force, and no set is lost', async () => {
   const before = (await versions()).length
   const answers = await Promise.all(
     Array.from({ length: 12 }, (_, i) => (i % 2 === 0 ? put(setWith()) : activate(1))),
@@ -367,13 +367,13 @@ test.each([
     '409 limit_reached',
   ],
   ['an unknown member', { force: true }, '400 invalid_request'],
-])('putting a policy set with %s is refused and makes no version', async (_what, change, code) => {
+])('a policy set with %s is refused and makes no version', async (_what, change, code) => {
   const all = await versions()
   expect(refusalOf(await root('putPolicies', { body: { policies: DEFAULTS, ...change } }))).toBe(code)
   expect(await versions()).toEqual(all)
 })
 
-test('the same warnings are reported when a policy set is linted, put, activated or made a shadow', async () => {
+test('the same warnings are reported when a policy set is linted, stored, activated or made a shadow', async () => {
   const odd =
     '@id("odd") @reason("odd") forbid (principal in Group::"nosuch", action, resource) unless { context has args && false };'
   const quorum = `@id("two") @reason("two")\nforbid (principal, action in Action::"tool.execute", resource)\nunless { context.approval.quorum.contains("two of finance") };`
@@ -431,7 +431,7 @@ test('the oldest policy versions are deleted when there are too many, except tho
   expect(unwrap(await activate(previous ?? 0)).version).toBe(previous)
 }, 240_000)
 
-test('a set that was in force can be activated again, even with more tools than it could be put with', async () => {
+test('a set that was in force can be activated again, even with more tools than it could be stored with', async () => {
   const numbers = Array.from({ length: 12_000 }, (_, i) => i % 10).join()
   const heavy = setWith({
     heavy: `forbid (principal, action in Action::"tool.execute", resource) when { [${numbers}].contains(11) };`,

@@ -132,7 +132,7 @@ test.each([
     LESS_SPENDS,
     'tool.spent',
   ],
-])('a tool change is refused that drops %s', (_what, text, change, at) => {
+])('a tool change that drops %s is refused', (_what, text, change, at) => {
   const answer = broken(text, change)
   expect(answer[0]).toBe('tool_breaks_policies')
   const places = answer.slice(1)

@@ -83,7 +83,7 @@ test.each([
   ],
   ['an argument of some tools after `has`', 'context.args has memo', 'action in Action::"tool.execute"'],
   ['non-ASCII text of one script', 'context.args has memo && context.args.memo == "přílohy"'],
-])('a rule is valid that uses %s', (_name, condition, scope?: string) => {
+])('a rule that uses %s is valid', (_name, condition, scope?: string) => {
   expect(check(on(condition, scope))).toEqual({ ok: true, value: [] })
 })
 

@@ -102,7 +102,7 @@ beforeAll(async () => {
   await logged(Object.values(calls))
 })
 
-test('rehearsing the set in force, or an equal one, flips nothing, and calls of revoked agents are counted separately', async () => {
+test('rehearsing the set in force, or an equal one, flips no decision, and calls of revoked agents are counted separately', async () => {
   const { version } = unwrap(await root('readPolicies', {}))
   const revoked = [{ reason: 'the agent has been revoked since', count: 1 }]
   for (const same of [String(version), await candidate('')]) {
@@ -156,7 +156,7 @@ test('a rehearsal uses the real answers, and reports where they would not have s
   expectFlips(await rehearse(await candidate(two)), [[approved, 'ask ask ask_more']])
 })
 
-test('a rehearsal uses the tool’s version of the call', async () => {
+test('a rehearsal uses the version that the tool had at the call', async () => {
   const { first, second } = calls
   const result = await rehearse(await candidate(forbid('versions', 'versioned', 'resource.version == 1')))
   expectFlips(result, [[first, 'allow allow deny']])

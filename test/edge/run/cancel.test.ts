@@ -36,14 +36,7 @@ test('cancelling a call that waits for a human removes its approval from the inb
     approval: { status: 'cancelled' },
     result: { ok: false, error: { code: 'cancelled' } },
   })
-  expect(
-    refusalOf(
-      await fixtures.root('answerApproval', {
-        params: { id: call.approval.id },
-        body: { decision: 'approve' },
-      }),
-    ),
-  ).toBe('410 approval_cancelled')
+  expect(refusalOf(await fixtures.approve(call.approval.id))).toBe('410 approval_cancelled')
   expect((await fetch(link)).status).toBe(200)
   await eventually('the inbox knows', async () =>
     unwrap(await fixtures.root('listApprovals', { query: { status: 'ended' } })).items.find(
@@ -87,7 +80,7 @@ test('a cancelled running call goes on until its worker learns of it by a heartb
   expect(await kinds(call)).toEqual(['allowed', 'claimed', 'cancel_requested', 'cancelled'])
 })
 
-test('`calls cancel` says that and where the call still runs, waits until the worker has stopped it, and prints the end', async () => {
+test('`calls cancel` says where the call still runs, waits until the worker has stopped it, and prints the end', async () => {
   const atOnce = await propose()
   expect(await countersign(['calls', 'cancel', atOnce.id], { env: CLI })).toMatchObject({
     code: 0,

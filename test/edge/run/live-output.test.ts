@@ -87,7 +87,7 @@ test('a stream delivers output and progress before the end of a call, then the c
   ])
 })
 
-test('a stream resumed at any event, by `Last-Event-ID` or by `after`, delivers the whole rest and nothing twice', async () => {
+test('a stream resumed at any event, by `Last-Event-ID` or by `after`, delivers everything that follows and nothing twice', async () => {
   const call = await propose()
   const claim = unwrap(await peer.claim(call.id))
   const [out, errors] = ['one\ntwo\nthree\n', 'a\nb\n']

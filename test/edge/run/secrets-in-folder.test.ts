@@ -43,12 +43,7 @@ test('D5 policy sees that a call with a credential has used the run’s folder, 
     const before = await propose(run, shares)
     expect(before.state).toBe('granted')
     const fetching = await propose(run, fetches)
-    unwrap(
-      await fixtures.root('answerApproval', {
-        params: { id: fetching.approval?.id ?? '' },
-        body: { decision: 'approve' },
-      }),
-    )
+    unwrap(await fixtures.approve(fetching.approval?.id ?? ''))
     expect((await propose(run, shares)).state).toBe('granted') // it was only granted: no worker has received the secret yet
     unwrap(await peer.claim(fetching.id))
     const after = await propose(run, shares)
@@ -63,12 +58,7 @@ test('D5 policy sees that a call with a credential has used the run’s folder, 
     )
     expect((await propose(run, apart)).state).toBe('granted')
     expect((await propose(other, shares)).state).toBe('granted')
-    unwrap(
-      await fixtures.root('answerApproval', {
-        params: { id: after.approval?.id ?? '' },
-        body: { decision: 'approve' },
-      }),
-    )
+    unwrap(await fixtures.approve(after.approval?.id ?? ''))
     expect((await peer.claim(after.id)).ok).toBe(true)
   })
 })

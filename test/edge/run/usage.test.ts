@@ -151,12 +151,7 @@ test('a call that waited for a human is decided by the use before it, not by lat
       'denied',
     ])
     for (const { approval } of [two, one]) {
-      const answer = unwrap(
-        await fixtures.root('answerApproval', {
-          params: { id: approval?.id ?? '' },
-          body: { decision: 'approve' },
-        }),
-      )
+      const answer = unwrap(await fixtures.approve(approval?.id ?? ''))
       expect(answer.status).toBe('approved')
     }
     await peer.run(two.id)
@@ -169,14 +164,7 @@ test('calls proposed before any policy counted are counted once one does: of two
   const session = fixtures.name()
   const calls = [await inNewRun(tool, session), await inNewRun(tool, session)]
   await capped(tool, 'context.budget.session.calls >= 1', async () => {
-    const answers = await Promise.all(
-      calls.map(({ approval }) =>
-        fixtures.root('answerApproval', {
-          params: { id: approval?.id ?? '' },
-          body: { decision: 'approve' },
-        }),
-      ),
-    )
+    const answers = await Promise.all(calls.map(({ approval }) => fixtures.approve(approval?.id ?? '')))
     expect(answers.map((answer) => unwrap(answer).status).sort()).toEqual(['approved', 'denied'])
   })
 })
@@ -268,7 +256,7 @@ test('calls that people were asked about count as questions whatever the answer;
     })
 })
 
-test('P12 of forty runs and sessions at once, a cap of three questions an hour asks three, and calls without a question don’t count', async () => {
+test('P12 a cap of three questions an hour lets three through from forty runs and sessions at once, and calls without a question don’t count', async () => {
   const other = await fixtures.agent()
   const tool = await fixtures.tool({ sensitive: true })
   const plain = await fixtures.tool()
@@ -294,12 +282,7 @@ test('P12 of forty runs and sessions at once, a cap of three questions an hour a
     // Each call is decided by the use before it, so an approval still counts.
     const [first] = calls.filter(({ state }) => state === 'awaiting_approval')
     if (first !== undefined) {
-      unwrap(
-        await fixtures.root('answerApproval', {
-          params: { id: first.approval?.id ?? '' },
-          body: { decision: 'approve' },
-        }),
-      )
+      unwrap(await fixtures.approve(first.approval?.id ?? ''))
       expect(
         unwrap(await other.client('readCall', { params: { run: first.run, call: first.id } })).state,
       ).toBe('granted')

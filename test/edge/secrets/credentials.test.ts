@@ -50,12 +50,7 @@ test('V04 a claim hands a bound secret to the proxy and not to the tool, and car
   const call = await fixtures.proposeForApproval(agent.client, tool)
   const { prompt } = unwrap(await fixtures.root('readApproval', { params: { id: call.approval.id } }))
   expect(prompt.plan).toContain(`with the secret ${name} added to its requests to ${HOST}`)
-  unwrap(
-    await fixtures.root('answerApproval', {
-      params: { id: call.approval.id },
-      body: { decision: 'approve' },
-    }),
-  )
+  unwrap(await fixtures.approve(call.approval.id))
   const claim = unwrap(await peer.claim(call.id))
   expect([claim.plan.tier, claim.plan.secrets, claim.plan.credentials]).toEqual([
     'C',

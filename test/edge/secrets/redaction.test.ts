@@ -207,7 +207,7 @@ test.each([
   ['JSON, under a name for all within', { a: [{ credentials: { user: PHRASE, more: [{ key: PHRASE }] } }] }],
   ['JSON in JSON', { body: JSON.stringify({ client_secret: PHRASE }) }],
   ['JSON in JSON in JSON', { body: JSON.stringify({ body: JSON.stringify([{ apiKey: PHRASE }]) }) }],
-])('V02 a secret with blanks in a text that is %s is hidden up to its last word', (_name, value) => {
+])('V02 a secret with spaces in a text that is %s is hidden up to its last word', (_name, value) => {
   const redacted = shown({ text: JSON.stringify({ ...value, ordinary: 'stays' }) })
   for (const word of PHRASE.split(/\W+/)) expect(redacted).not.toContain(word)
   expect(redacted).toMatch(HIDDEN)

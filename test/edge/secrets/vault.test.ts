@@ -33,12 +33,7 @@ async function wanting(value: string): Promise<{ tool: string; name: string }> {
 }
 const approved = async (tool: string, args = {}) => {
   const call = await fixtures.proposeForApproval(agent.client, tool, args)
-  unwrap(
-    await fixtures.root('answerApproval', {
-      params: { id: call.approval.id },
-      body: { decision: 'approve' },
-    }),
-  )
+  unwrap(await fixtures.approve(call.approval.id))
   return call
 }
 const propose = async (tool: string) =>
@@ -48,7 +43,7 @@ afterAll(async () => {
   for (const name of made) await fixtures.root('deleteSecret', { params: { name } })
 })
 
-test('a secret is listed without its value, and putting it again creates the next version', async () => {
+test('a secret is listed without its value, and storing it again creates the next version', async () => {
   const name = await secret('correct horse battery', ['some_tool'])
   expect(unwrap(await put(name, 'staple correct horse', ['some_tool', 'other_tool'])).version).toBe(2)
   const { items } = unwrap(await fixtures.root('listSecrets', {}))
@@ -63,7 +58,7 @@ test('a secret is listed without its value, and putting it again creates the nex
   expect(refusalOf(await fixtures.root('deleteSecret', { params: { name } }))).toBe('404 not_found')
 })
 
-test('policy decides who may list and put secrets, and a value that is too short, too long or for no tool is refused', async () => {
+test('policy decides who may list and store secrets, and a value that is too short, too long or for no tool is refused', async () => {
   const [auditor, approver] = [await fixtures.operator(['auditor']), await fixtures.operator(['approver'])]
   for (const { client } of [auditor, approver]) {
     expect(unwrap(await client('listSecrets', {})).items).toBeInstanceOf(Array)

@@ -1,8 +1,6 @@
 // Promise: runs and calls of others look nonexistent to another agent, to guessed ids and to keys
 // of other tenants, and such requests create nothing.
 
-import { readdirSync } from 'node:fs'
-import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { approvalId, callId, mintKey, newWorkerId, ulid } from '../../../shared/ids.ts'
 import type { RouteName } from '../../../shared/routes/all.ts'
@@ -10,6 +8,7 @@ import { ROUTES } from '../../../shared/routes/all.ts'
 import { bearer, client } from '../../../shared/routes/client.ts'
 import type { Route } from '../../../shared/routes/route.ts'
 import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
+import { objectFiles } from '../../support/stack/object-file.ts'
 import { sharedStack, sharedState } from '../../support/stack/stack.ts'
 
 const fixtures = new Fixtures('isolation', sharedStack())
@@ -21,10 +20,7 @@ const sensitive = await fixtures.tool({ capabilities: ['network'] })
  * One file for each existing object. An attacker who could create objects without a key could fill
  * the disk.
  */
-const objects = (): string[] =>
-  readdirSync(join(sharedState(), 'edge/objects'), { recursive: true })
-    .map(String)
-    .filter((file) => file.endsWith('.sqlite'))
+const objects = (): string[] => objectFiles(sharedState())
 
 const READ: readonly RouteName[] = [
   'readRun',

@@ -1,8 +1,6 @@
 // Promise: on all routes, ids of another tenant answer like ids that never existed. The routes come
 // from the table, so new ones are tested.
 
-import { readdirSync } from 'node:fs'
-import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import type { RouteName } from '../../../shared/routes/all.ts'
 import { ROUTES } from '../../../shared/routes/all.ts'
@@ -10,7 +8,7 @@ import { bearer, type Credentials } from '../../../shared/routes/client.ts'
 import type { Route } from '../../../shared/routes/route.ts'
 import { eventually } from '../../support/eventually.ts'
 import { unwrap } from '../../support/fixtures.ts'
-import { objectId } from '../../support/stack/object-file.ts'
+import { objectFiles, objectId } from '../../support/stack/object-file.ts'
 import { sharedStack, sharedState } from '../../support/stack/stack.ts'
 import { BODIES, FORMS, NAMES_NOTHING } from '../../support/tenant-requests.ts'
 import { type Ids, newFurnishedTenant, pathOf, unknownIds } from '../../support/tenants.ts'
@@ -118,10 +116,7 @@ const asked = routes
   .toSorted(([, a], [, b]) => ORDER.indexOf(a.method) - ORDER.indexOf(b.method))
 
 /** One file for each existing object. */
-const objects = (): string[] =>
-  readdirSync(join(sharedState(), 'edge/objects'), { recursive: true })
-    .map(String)
-    .filter((file) => file.endsWith('.sqlite'))
+const objects = (): string[] => objectFiles(sharedState())
 
 /** Data of the other tenant that must not change, as its own people read it. */
 async function stateOf({ fixtures, ids, agent }: typeof other): Promise<unknown> {

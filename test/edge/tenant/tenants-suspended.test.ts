@@ -115,11 +115,7 @@ describe('D18 a suspended tenant', () => {
     expect((await session.get('/console')).status).toBe(200)
     expect((await fetch(link)).status).toBe(200)
     expect((await peer.run(calls['waiting']?.id ?? '')).state).toBe('succeeded')
-    expect(
-      unwrap(
-        await fixtures.root('answerApproval', { params: { id: approval }, body: { decision: 'approve' } }),
-      ).status,
-    ).toBe('approved')
+    expect(unwrap(await fixtures.approve(approval)).status).toBe('approved')
   })
 
   test('suspending a tenant does not affect other tenants', async () => {

@@ -129,7 +129,7 @@ test('a token of a trusted issuer proposes a call as the agent that its rule nam
   )
 })
 
-test('a published OpenID provider is enough: discovery, client credentials, a resource, its token', async () => {
+test('a token of a published OpenID provider is accepted, with discovery, client credentials and a resource', async () => {
   unwrap(await put({ issuer: OIDC, rules: [{ claims: { client_id: 'workload' }, agent: agent.name }] }))
   const answer = await fetch(`${urlOf(oidc)}/token`, {
     method: 'POST',
@@ -373,7 +373,7 @@ test('the metadata of RFC 9728 and its challenge exist only where an advertised 
   expect(await challenge({ 'countersign-tenant': '"' })).toBe(plain)
 })
 
-test('`countersign issuers` puts, lists, shows, tests and removes, and takes a token from standard input alone', async () => {
+test('`countersign issuers` stores, lists, shows, tests and removes issuers, and reads a token from standard input only', async () => {
   const env = { COUNTERSIGN_URL: stack.url, COUNTERSIGN_KEY: fixtures.rootKey }
   const run = (args: string[], stdin = '') => countersign(['issuers', ...args], { env, stdin })
   const made = await run(['put', 'idp', '-'], JSON.stringify(spec({})))

@@ -2,7 +2,7 @@
 // an hour at most while the issuer can't be reached.
 
 import type { ServerResponse } from 'node:http'
-import { afterAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { KeySource } from '../../../edge/tokens/key-source.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { IssuerSpec } from '../../../shared/wire/issuers.ts'
@@ -99,7 +99,7 @@ test.each<[string, (response: ServerResponse) => unknown]>([
   ['answers with another document', (response) => response.end('{"keys":"none"}')],
   ['answers with duplicate members', (response) => response.end('{"keys":[],"keys":[]}')],
   ['breaks off', (response) => response.writeHead(200, { 'content-length': 99 }).flushHeaders()],
-])('without keys, an issuer that %s gives none', async (_, reply) => {
+])('no keys are read from an issuer that %s', async (_, reply) => {
   idp.reply = (request, response) => {
     if (request.url === '/keys') {
       reply(response)
@@ -108,6 +108,19 @@ test.each<[string, (response: ServerResponse) => unknown]>([
   }
   expect(await kids()).toBe(NONE)
   expect(idp.asked).toHaveLength(2)
+})
+
+test('an issuer that does not answer within five seconds gives no keys', async () => {
+  idp.reply = () => undefined
+  const timeout = AbortSignal.timeout.bind(AbortSignal)
+  const limits: number[] = []
+  const spy = vi.spyOn(AbortSignal, 'timeout').mockImplementation((ms) => {
+    limits.push(ms)
+    return timeout(ms / 100)
+  })
+  onTestFinished(() => spy.mockRestore())
+  expect(await kids()).toBe(NONE)
+  expect(limits).toEqual([5_000])
 })
 
 test('A06 an oversized key set is not read to its end', async () => {

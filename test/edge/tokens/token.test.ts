@@ -126,7 +126,7 @@ test.each<[string, string, Claims]>([
   ['bound', 'is bound to a key', { cnf: { jkt: 'x' } }],
 ])('A04 a token gives %s if it %s', (result, _, claims) => expect(judged(claims)).toBe(result))
 
-test('an issuer may ask for younger tokens and for more claims, and for fewer than `iat`', () => {
+test('an issuer may require younger tokens and more claims, and need not require `iat`', () => {
   expect(judged({ iat: now - 359 }, { max_age_s: 300 })).toBe('clerk')
   expect(judged({ iat: now - 360 }, { max_age_s: 300 })).toBe('too_old')
   expect(judged(without('iat'), { max_age_s: 300, require: [] })).toBe('missing_claim')
@@ -224,7 +224,7 @@ test('the tenant of a token is the one that its request names, else the one in i
   expect(of(null, 'https://evil.example/t/acme')).toBe('default')
 })
 
-test('N14 an issuer inside our network, or an audience of another tenant, is refused when it is put', () => {
+test('N14 an issuer inside our network, or an audience of another tenant, is refused when it is stored', () => {
   const faults = (change: object) =>
     faultsIn(spec(change), { tenant: 'acme', publicUrl: URL, loopback: false }).map(({ at }) => at)
   expect(faults({})).toEqual([])

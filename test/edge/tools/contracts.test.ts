@@ -19,7 +19,7 @@ const approve = (id: string) =>
 const stateOf = async ({ run, id }: { run: string; id: string }) =>
   unwrap(await agent.client('readCall', { params: { run, call: id } })).state
 
-test('putting an equal contract keeps the version of a tool, and any change makes a new one', async () => {
+test('registering an equal contract keeps the version of a tool, and any change makes a new one', async () => {
   const name = fixtures.name()
   const first = await put(name)
   expect(first).toMatchObject({ name, version: 1 })
@@ -53,7 +53,7 @@ test('another order of members in a contract makes no new version', async () => 
   expect(unwrap(await fixtures.root('putTool', { params: { name }, body: reversed })).version).toBe(1)
 })
 
-test('concurrent puts of a tool never give two versions the same number', async () => {
+test('concurrent changes of a tool never give two versions the same number', async () => {
   const name = fixtures.name()
   const puts = await Promise.all(
     Array.from({ length: 10 }, (_, i) => put(name, { description: `number ${i}` })),
@@ -159,7 +159,7 @@ test('the digest of a call covers tenant, run, call, tool, arguments and plan', 
   expect(digestOf(seen)).toBe(call.digest)
 })
 
-test('a withdrawn tool is unknown to agents, and put again it continues its version numbers', async () => {
+test('a withdrawn tool is unknown to agents, and continues its version numbers if it is registered again', async () => {
   const name = fixtures.name()
   await put(name)
   unwrap(await fixtures.root('deleteTool', { params: { name } }))

@@ -76,7 +76,7 @@ async function attested({ run, id }: Call) {
 const STALLING: readonly Behaviour[] = [never, endless]
 
 describe.each(['modern', 'legacy'] as const)('an upstream of the %s protocol', (era) => {
-  test('is called once, and the statement names what was sent and what was answered', async () => {
+  test('a tool of an upstream is called once, and the statement names what was sent and what was answered', async () => {
     const upstream = await protect(era, {
       echo: answering(text('the answer', { _meta: { steer: 'model' } })),
     })
@@ -118,7 +118,7 @@ describe.each(['modern', 'legacy'] as const)('an upstream of the %s protocol', (
     }
   })
 
-  test('shows its progress as live output, in a stream that ends with the answer', async () => {
+  test('the progress of an upstream is live output, in a stream that ends with the answer', async () => {
     const upstream = await protect(era, {
       stream: streaming((message) => [
         {
@@ -181,7 +181,7 @@ describe.each(['modern', 'legacy'] as const)('an upstream of the %s protocol', (
     ],
   ]
   test.each(endings)(
-    'U07 that %s is not called again, and the call says what is known',
+    'U07 an upstream that %s is not called again, and the call says what is known',
     async (_, behaviour, expected, code, answered) => {
       const isSilent = STALLING.includes(behaviour)
       const upstream = await protect(era, { act: behaviour }, isSilent ? { limits: { timeout_ms: 500 } } : {})
@@ -200,18 +200,21 @@ describe.each(['modern', 'legacy'] as const)('an upstream of the %s protocol', (
       streaming(() => [{ jsonrpc: '2.0', id: 1, method: 'sampling/createMessage', params: {} }], false),
     ],
     ['input', answering({ resultType: 'input_required', inputRequests: {} })],
-  ])('U08 that asks for %s during a call gets nothing, and the call fails', async (_, behaviour) => {
-    const upstream = await protect(era, { ask: behaviour })
-    const call = await called(upstream.tool('ask'))
-    expect(call).toMatchObject({ state: 'failed', result: { error: { code: 'upstream_wants_input' } } })
-    expect(
-      upstream.fake.came.filter(({ message }) => message?.method === undefined && message !== null),
-    ).toEqual([])
-    expect(upstream.fake.callsOf('ask')).toHaveLength(1)
-    await attested(call)
-  })
+  ])(
+    'U08 an upstream that asks for %s during a call gets nothing, and the call fails',
+    async (_, behaviour) => {
+      const upstream = await protect(era, { ask: behaviour })
+      const call = await called(upstream.tool('ask'))
+      expect(call).toMatchObject({ state: 'failed', result: { error: { code: 'upstream_wants_input' } } })
+      expect(
+        upstream.fake.came.filter(({ message }) => message?.method === undefined && message !== null),
+      ).toEqual([])
+      expect(upstream.fake.callsOf('ask')).toHaveLength(1)
+      await attested(call)
+    },
+  )
 
-  test('U05 that redirects to another host reaches nothing there', async () => {
+  test('U05 an upstream that redirects to another host makes the edge send nothing there', async () => {
     const inside = await FakeUpstream.open(era, [tool('act')])
     opened.push(inside)
     const upstream = await protect(era, {
@@ -299,7 +302,7 @@ describe('the list of tools', () => {
     expect(upstream.fake.callsOf('one')).toHaveLength(1)
   })
 
-  test('U02 an operator can’t accept another definition than the one that was looked at', async () => {
+  test('U02 an operator can’t accept a definition other than the one that the edge has read', async () => {
     const upstream = await protect('modern', { one: answering(text('1')) })
     const params = { name: upstream.name, tool: upstream.tool('one') }
     const { tool: shown } = await upstream.diff('one')
@@ -323,12 +326,7 @@ describe('the list of tools', () => {
     const { prompt } = unwrap(await fixtures.root('readApproval', { params: { id: call.approval.id } }))
     expect(prompt.plan).toContain(`at ${upstream.fake.origin} (tier M)`)
     expect(prompt.plan).toContain('"the tool one"')
-    unwrap(
-      await fixtures.root('answerApproval', {
-        params: { id: call.approval.id },
-        body: { decision: 'approve' },
-      }),
-    )
+    unwrap(await fixtures.approve(call.approval.id))
     const ended = unwrap(
       await agent.client('readCall', { params: { run: call.run, call: call.id }, wait: 20 }),
     )
@@ -392,7 +390,7 @@ describe('the list of tools', () => {
       (response: Parameters<Behaviour>[0]) =>
         void response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end(),
     ],
-  ])('a list that %s refuses calls, and sends none', async (_, listing) => {
+  ])('while the list of tools %s, calls are refused and none is sent', async (_, listing) => {
     const upstream = await protect('modern', { one: answering(text('1')) }, { look_ms: 0 })
     upstream.fake.listing = listing
     expect(refusalOf(await upstream.refresh())).toBe('503 unavailable')

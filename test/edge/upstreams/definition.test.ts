@@ -27,7 +27,7 @@ const contractOf = (json: Record<string, Json>) => {
   return toolContract(SERVER, definition, TERMS)
 }
 
-describe('U01 the pin of a tool', () => {
+describe('U01 pins', () => {
   const pinned = definitionDigest(SERVER, tool())
   test.each<[string, Record<string, Json>]>([
     ['title', { title: 'Search' }],
@@ -41,11 +41,11 @@ describe('U01 the pin of a tool', () => {
     ['icons', { icons: [] }],
     ['metadata', { _meta: { a: 1 } }],
     ['any other member', { later: null }],
-  ])('changes with its %s', (_, change) => {
+  ])('U01 the pin of a tool changes with its %s', (_, change) => {
     expect(definitionDigest(SERVER, tool(change))).not.toBe(pinned)
   })
 
-  test('changes with the name and with the address of its server, and not with the order of members', () => {
+  test('the pin of a tool changes with the name and the address of its server, and not with the order of members', () => {
     expect(definitionDigest({ ...SERVER, name: 'docs2' }, tool())).not.toBe(pinned)
     expect(definitionDigest({ ...SERVER, url: 'https://mcp.example.com/other' }, tool())).not.toBe(pinned)
     expect(definitionDigest(SERVER, Object.fromEntries(Object.entries(tool()).reverse()))).toBe(pinned)
@@ -61,13 +61,13 @@ test('U04 tools are named after their upstream in lower case, and tools that wou
   expect(refused.map(({ tool }) => tool)).toEqual(['', '', 'a b', 'A_B'])
 })
 
-test('agents see no control, bidirectional, tag or zero-width characters, and at most 4 KiB', () => {
+test('agents see a description without control, bidirectional, tag and zero-width characters, of at most 4 KiB', () => {
   expect(publishedText('a\u202Eb\u{E0041}c\u200Bd\u0007e\tf\u00A0g\nh')).toBe('abcde f g\nh')
   expect(Buffer.byteLength(publishedText('é'.repeat(5_000)))).toBe(4_096)
 })
 
 describe('the contract of a tool', () => {
-  test('U03 contains nothing that the server says about its own harmlessness', () => {
+  test('U03 the contract of a tool contains nothing that the server says about its own harmlessness', () => {
     const contract = contractOf(
       tool({ annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true } }),
     )
@@ -79,7 +79,7 @@ describe('the contract of a tool', () => {
     expect(JSON.stringify(contract)).not.toContain('Hint')
   })
 
-  test('leaves out headers and formats, keeps a property that has their name, and notes the headers', () => {
+  test('the contract of a tool leaves out headers and formats, keeps a property of that name, and lists the headers', () => {
     const inputSchema = {
       type: 'object',
       properties: {
@@ -124,7 +124,7 @@ describe('the contract of a tool', () => {
       'x-mcp-header',
     ],
     ['no schema', null, 'not an object'],
-  ])('can’t be made of a schema with %s, and says where', (_, inputSchema, where) => {
+  ])('a schema with %s is refused, and the refusal says where it is', (_, inputSchema, where) => {
     const contract = contractOf(tool({ inputSchema }))
     expect(contract.ok ? 'accepted' : contract.error.join()).toContain(where)
   })
@@ -141,7 +141,7 @@ test('a difference names each place with both values, and shows invisible charac
   expect(change?.is).toContain('x!"')
 })
 
-test('U08 a server that requires a capability of its client is told nothing, and the call fails for that reason', () => {
+test('U08 a server that requires a capability of its client gets no answer, and the call fails for that reason', () => {
   const data = { requiredCapabilities: { sampling: {} } }
   expect(refusal({ code: -32021, message: 'x', data }).kind).toBe('upstream_wants_input')
   expect(refusal({ code: -32602, message: 'x', data }).kind).toBe('upstream_error')

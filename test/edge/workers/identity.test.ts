@@ -322,8 +322,7 @@ test('K04 a claim that needs egress or a profile is refused unless both proven a
   for (const [tool, without] of less) {
     const call = unwrap(await needing.client('proposeCallInNewRun', { body: { tool, args: {} } }))
     const asked = call.approval?.id // reaching a host needs an approval
-    if (asked !== undefined)
-      unwrap(await fixtures.root('answerApproval', { params: { id: asked }, body: { decision: 'approve' } }))
+    if (asked !== undefined) unwrap(await fixtures.approve(asked))
     const refused = async (reported: Partial<WorkerResources>) =>
       expect(refusalOf(await worker.claim(call.id, ['B', 'C'], reported))).toMatch(/sandbox_unavailable/)
     unwrap(await worker.prove(['B', 'C'], proven(false)))

@@ -93,7 +93,7 @@ kept = []
 while attempt(lambda: kept.append(os.pipe())) == 'ok': attempt(fcntl.fcntl, kept[-1][0], ${F_SETPIPE_SZ}, 1 << 20)`
   const SIZE = "import fcntl\ntell['size'] = fcntl.fcntl(os.pipe()[0], 1032)"
 
-  test('S51 D8 a process full of pipes leaves whole pipes to another call', async () => {
+  test('S51 D8 a process that makes as many pipes as it can leaves pipes of full size to another call', async () => {
     const { attacker, victim } = await runBeside(ENLARGE, SIZE)
     expect(attackReport(attacker)).toEqual({ enlarged: 'EPERM' })
     expect(attackReport(victim)).toEqual({ size: 65_536 })
@@ -119,7 +119,7 @@ tell['hidden'] = -1 if libc.syscall(N['fcntl'], end, (7 << 32) | ${F_SETPIPE_SZ}
     ).toEqual({ end: 'ok' })
   })
 
-  test('D8 known gap: many processes full of ordinary pipes shrink the pipes of other calls, where the host counts pages', async () => {
+  test('D8 known gap: many processes that hold ordinary pipes shrink the pipes of other calls, where the host counts pages', async () => {
     const soft = Number(readFileSync('/proc/sys/fs/pipe-user-pages-soft', 'utf8'))
     const source = `
 import signal

@@ -205,7 +205,7 @@ print('written')`
     expect((await arena.launch({ plan, runFolder: there })).outcome).toEqual({ kind: 'workspace_cap' })
   })
 
-  test('S30 without `workspace_bytes` that it reaches: the call writes until its deadline', async () => {
+  test('S30 without a `workspace_bytes` that it can reach: the call writes until its deadline', async () => {
     const limits = { workspace_bytes: 64 * MiB, timeout_ms: 3_000 }
     const seen = await arena.launch({ plan: planOf(attack(WRITE('.', 8)), { tier: 'B', limits }) })
     expect([seen.outcome, seen.out]).toEqual([{ kind: 'timeout' }, 'written\n'])

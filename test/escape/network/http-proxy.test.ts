@@ -393,7 +393,7 @@ test('N11 on the TLS port only a ClientHello with the host’s server name passe
   reachable.close()
 })
 
-test('N11 on a port that is not for TLS, a hello with another host’s server name passes the proxy', async () => {
+test('N11 on a port that is not for TLS, a ClientHello with another host’s server name passes the proxy', async () => {
   hangUp()
   proxy.close()
   const name = `good.example:${echoPort}`

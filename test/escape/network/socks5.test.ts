@@ -168,7 +168,7 @@ test('N07 SOCKS refuses an unlisted host, and reports a name without an address 
   ])
 })
 
-test('SOCKS refuses other commands than CONNECT, and a client that ends in the middle affects only itself', async () => {
+test('SOCKS refuses commands other than CONNECT, and a client that ends in the middle affects only itself', async () => {
   for (const command of [0, 2, 3, 9])
     expect(await exchange(bytes(5, command, 0, 1, [127, 0, 0, 1], portOf(port)))).toBe(WELCOME + reply(7))
   for (const kind of [0, 2, 5])

@@ -152,7 +152,7 @@ except OSError: print('closed')`
   expect(received).toEqual([])
 })
 
-test('Python and git trust the call’s authority without configuration, and each call has another one', async () => {
+test('Python and git trust the call’s authority without configuration, and each call has a different one', async () => {
   const python = [
     'python3',
     '-c',

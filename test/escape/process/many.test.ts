@@ -62,7 +62,7 @@ async function atRest(): Promise<Census> {
 }
 
 test.each([1, 32])(
-  'calls run %i at a time, and nothing is left of any',
+  'calls that run %i at a time leave nothing behind',
   { timeout: 60_000 + SANDBOXES * EACH_WITHIN_MS },
   async (lanes) => {
     const before = await atRest()

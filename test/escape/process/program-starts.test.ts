@@ -120,7 +120,7 @@ describe('reaching hosts', () => {
     ],
   ]
   test.each(NAMED)(
-    'no host is reached through %s in an argv, although the plan does not name it',
+    'no host that the plan does not name is reached through %s in an argv',
     async (_title, words) => {
       let reached = 0
       const server = createServer((socket) => {
@@ -162,7 +162,7 @@ describe('killing processes of the host', () => {
 })
 
 describe('arguments are passed on unchanged', () => {
-  test('blanks, options and separators in a command are part of the program’s name', async () => {
+  test('spaces, options and separators in a command are part of the program’s name', async () => {
     for (const name of ['echo ran', 'python3 -c "print(1)"', 'sh;echo', './echo ran', '$(echo ran)']) {
       const seen = await arena.launch({ plan: planOf([name]) })
       expect(seen.outcome, name).toEqual({ kind: 'exit', code: 127 })

@@ -96,7 +96,7 @@ describe('failures and refusals', () => {
   const failed = (complaint: string) =>
     outcomeOf({ ...ending, code: 1, status: { child: 7, code: undefined }, complaint })
 
-  test('a passing shortage on the host is an infrastructure failure, and a missing program is a refusal', () => {
+  test('a temporary shortage on the host is an infrastructure failure, and a missing program is a refusal', () => {
     for (const spawnError of ['EAGAIN', 'ENOMEM', 'EMFILE'])
       expect(outcomeOf({ ...ending, spawnError }).kind).toBe('infra')
     for (const spawnError of ['ENOENT', 'EACCES'])

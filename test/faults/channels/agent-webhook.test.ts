@@ -225,7 +225,7 @@ test('waiting events are dropped once the webhook is removed or the agent is ano
   receiver.reply = taking
 })
 
-test('N14 a webhook address inside a private network is refused when the agent is put', async () => {
+test('N14 a webhook address inside a private network is refused when the agent is stored', async () => {
   const refused = async (url: string) =>
     refusalOf(
       await hurt.operator('putAgent', { params: { name: 'inside' }, body: { tools: [], webhook: { url } } }),

@@ -28,13 +28,9 @@ beforeAll(async () => {
 })
 afterEach(async () => {
   receiver.reply = taking
-  for (const { name } of unwrap(await hurt.operator('listChannels', {})).items)
-    unwrap(await hurt.operator('deleteChannel', { params: { name } }))
+  await hurt.deleteChannels()
 })
-afterAll(async () => {
-  await hurt?.stop()
-  await receiver?.close()
-})
+afterAll(() => Promise.all([hurt?.stop(), receiver?.close()]))
 
 type Change = Partial<Omit<Extract<ChannelSpec, { kind: 'webhook' }>, 'kind'>>
 const put = async (name: string, change: Change = {}) =>
@@ -168,7 +164,7 @@ test('an approver who has answered is not asked again, although others still are
   unwrap(await hurt.operator('putPolicies', { body: { policies: before } }))
 })
 
-test('an approval that ended without a channel is not delivered to one that is put later', async () => {
+test('an approval that ended without a channel is not delivered to one that is set up later', async () => {
   await put('pager')
   receiver.reply = (response) => response.writeHead(410).end()
   const call = await ask()

@@ -50,19 +50,22 @@ const kindsOf = async (call: Call): Promise<string[]> =>
   (await journalOf(hurt, call.run)).map(({ kind }) => kind)
 const ONCE = ['allowed', 'claimed', 'succeeded']
 
-describe.each(Object.entries(FAULTS))('J02 a request that %s', (what, fault) => {
-  test.each<WorkerRoute>(['claim', 'settle'])('a call whose %s request it is runs once', async (route) => {
-    path.next(route, fault)
-    const call = await hurt.propose('mark_quickly', { mark: `${what}\n` }, { wait: 15 })
-    const ended = await hurt.ended(call)
-    expect(ended.state).toBe('succeeded')
-    expect(path.spent).toBe(true)
-    expect(hurt.marks(call.run)).toEqual([what])
-    expect(await kindsOf(call)).toEqual(ONCE)
-    await attested(hurt, ended)
-  })
+describe.each(Object.entries(FAULTS))('J02 with a request that %s,', (what, fault) => {
+  test.each<WorkerRoute>(['claim', 'settle'])(
+    'J02 a call runs once although its %s request fails on the way',
+    async (route) => {
+      path.next(route, fault)
+      const call = await hurt.propose('mark_quickly', { mark: `${what}\n` }, { wait: 15 })
+      const ended = await hurt.ended(call)
+      expect(ended.state).toBe('succeeded')
+      expect(path.spent).toBe(true)
+      expect(hurt.marks(call.run)).toEqual([what])
+      expect(await kindsOf(call)).toEqual(ONCE)
+      await attested(hurt, ended)
+    },
+  )
 
-  test('a call whose output and heartbeat requests they are goes on with its whole output', async () => {
+  test('J02 a call keeps its whole output although its output and heartbeat requests fail on the way', async () => {
     path.next('output', fault)
     path.next('heartbeat', fault)
     const call = await hurt.propose('talk_slowly', { mark: what }, { wait: 15 })
@@ -87,7 +90,7 @@ function caught(route: WorkerRoute, where: 'before' | 'after'): Promise<void> {
 }
 
 describe('J02 the worker is killed', () => {
-  test('after the process has ended and before it settles: the next worker process settles from the spool', async () => {
+  test('J02 if a worker is killed before it settles an ended call, the next worker process settles it from the spool', async () => {
     const there = caught('settle', 'before')
     const call = await hurt.propose('mark_quickly', { mark: 'spool\n' })
     await there
@@ -102,7 +105,7 @@ describe('J02 the worker is killed', () => {
     expect(await kindsOf(call)).toEqual(ONCE)
   })
 
-  test('after its settlement is accepted and before the response: it settles again, and the call ends once', async () => {
+  test('J02 if a worker is killed before it learns that its settlement was accepted, it settles again, and the call ends once', async () => {
     const there = caught('settle', 'after')
     const call = await hurt.propose('mark_quickly', { mark: 'twice\n' })
     await there
@@ -135,7 +138,7 @@ describe('J02 the worker is killed and away for longer than a lease', () => {
     await revive(hurt.stack.worker)
   })
 
-  test('before it receives its grant: the call ends indeterminate and does not run later', async () => {
+  test('J02 if a worker is killed before it receives its grant, the call ends indeterminate and does not run later', async () => {
     const call = await hurt.read(unheard)
     expect(call.state).toBe('indeterminate')
     expect((call.ended_at_ms ?? 0) - at).toBeLessThan(20_000)
@@ -145,7 +148,7 @@ describe('J02 the worker is killed and away for longer than a lease', () => {
     expect(await kindsOf(call)).toEqual(['allowed', 'claimed', 'indeterminate'])
   })
 
-  test('Q05 with its result in the spool: the call ends indeterminate, and the late result is refused and dropped', async () => {
+  test('Q05 if a worker is away too long with a result in its spool, the call ends indeterminate, and the late result is refused and dropped', async () => {
     expect(await hurt.dropped(untold)).toBe('stale_fence')
     const call = await hurt.read(untold)
     expect(call).toMatchObject({ state: 'indeterminate', result: { ok: false, output: '' } })

@@ -106,12 +106,12 @@ const FORBIDDEN: readonly (readonly [string, ...string[]])[] = [
   ['PUBSUB', 'CHANNELS'],
 ]
 
-describe.each(['edge', 'worker'] as const)('Q08 the Redis user `%s`', (user) => {
-  test.each(FORBIDDEN)('may not call %s %s', async (command, ...args) => {
+describe.each(['edge', 'worker'] as const)('Q08 for the user `%s`', (user) => {
+  test.each(FORBIDDEN)('Q08 our Redis user may not call %s %s', async (command, ...args) => {
     expect(await answer(user, command, ...args)).toMatch(/^NOPERM|^ERR DEBUG command not allowed/)
   })
 
-  test('may access only keys of its prefix', async () => {
+  test('Q08 our Redis user may access only keys of its prefix', async () => {
     expect(await answer(user, 'SET', 'cs:probe', '1')).toBe('OK')
     expect(await answer(user, 'GET', 'cs:probe')).toBe('1')
     for (const key of ['probe', 'bull:x', 'CS:x', 'cs', 'xcs:x'])
@@ -122,7 +122,7 @@ describe.each(['edge', 'worker'] as const)('Q08 the Redis user `%s`', (user) => 
     expect(await answer(user, 'PSUBSCRIBE', '*')).toMatch(/^NOPERM/)
   })
 
-  test('gains no rights through a script', async () => {
+  test('Q08 our Redis user gains no rights through a script', async () => {
     expect(await answer(user, 'EVAL', "return redis.call('GET', KEYS[1])", '1', 'cs:probe')).toBe('1')
     expect(await answer(user, 'EVAL', "return redis.call('GET', 'elsewhere')", '0')).toMatch(
       /can't access|ACL failure|NOPERM|No permission/i,

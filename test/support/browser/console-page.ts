@@ -21,3 +21,15 @@ export async function signedIn(
   await page.getByRole('button', { name: 'Sign out' }).waitFor()
   return page
 }
+
+/** The visible controls that are less than 44 pixels high, as the beginnings of their HTML. */
+export const smallControls = (page: Page, selector: string): Promise<string[]> =>
+  page
+    .locator(selector)
+    .evaluateAll((controls) =>
+      controls
+        .filter(
+          (control) => control.checkVisibility() && Math.round(control.getBoundingClientRect().height) < 44,
+        )
+        .map(({ outerHTML }) => outerHTML.slice(0, 80)),
+    )

@@ -248,3 +248,13 @@ export async function interact(
     took: Date.now() - begun,
   }
 }
+
+/** All texts of a card, each with the type of the block that it is in. */
+export function textsIn(node: unknown, type = ''): [type: string, text: string][] {
+  if (Array.isArray(node)) return node.flatMap((item) => textsIn(item, type))
+  if (typeof node !== 'object' || node === null) return []
+  const own = 'type' in node ? String(node.type) : type
+  return Object.entries(node).flatMap(([name, item]) =>
+    name === 'text' && typeof item === 'string' ? [[own, item] as [string, string]] : textsIn(item, own),
+  )
+}

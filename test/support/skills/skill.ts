@@ -221,6 +221,21 @@ export class Publisher {
     return publisher
   }
 
+  /** Lists the publisher, on an edge whose only admin may enable the skills that they published. */
+  async listBySoleAdmin(root: Client): Promise<void> {
+    unwrap(await root('putPublisher', { params: { name: this.name }, body: { keys: [this.signer.x] } }))
+    const body = { roles: ['admin', 'sole-admin'] }
+    unwrap(await root('putOperator', { params: { name: 'root' }, body }))
+  }
+
+  /** Publishes and enables a skill; returns the name of its tool `run`. */
+  async enable(by: { maker: Client; root: Client }, manifest: Unbound, code: Uint8Array): Promise<string> {
+    const { id, version } = manifest
+    unwrap(await by.maker('publishSkill', { body: this.pack(manifest, code) }))
+    unwrap(await by.root('enableSkill', { params: { id, version }, body: {} }))
+    return `${id}_run`
+  }
+
   /** A manifest without the digests, which are added when it is packed. */
   manifest(id: string, change: Partial<Unbound> = {}): Unbound {
     return {

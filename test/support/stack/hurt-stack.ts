@@ -105,6 +105,11 @@ export class HurtStack {
     return this.stack.stop()
   }
 
+  async deleteChannels(): Promise<void> {
+    for (const { name } of unwrap(await this.operator('listChannels', {})).items)
+      unwrap(await this.operator('deleteChannel', { params: { name } }))
+  }
+
   async run(): Promise<string> {
     return unwrap(await this.agent('createRun', { body: {} })).id
   }

@@ -25,6 +25,12 @@ export function fileOf(kind: 'tenant' | 'channel' | 'run', state: string): Datab
   return new DatabaseSync(join(folder, file))
 }
 
+/** The files of all objects of a stack. */
+export const objectFiles = (state: string): string[] =>
+  readdirSync(join(state, 'edge/objects'), { recursive: true })
+    .map(String)
+    .filter((file) => file.endsWith('.sqlite'))
+
 /** The file of the skill whose storage contains this key. */
 export function skillFileOf(key: string, state: string): DatabaseSync {
   const folder = join(state, 'edge/objects/countersign-skill')

@@ -16,6 +16,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Queue } from 'bullmq'
+import { afterAll } from 'vitest'
 import { Child, pdeathsig } from '../../../infra/child-process.ts'
 import { removeEmptyCgroups } from '../../../infra/delegate-cgroup.ts'
 import { userNamed, WORKER_USER } from '../../../infra/packages.ts'
@@ -37,6 +38,14 @@ type Ended = { readonly status: number | null; readonly stdout: string; readonly
 const ENROLLED = 'enrolment.json'
 
 const printError = (text: string): void => void process.stderr.write(`${text}\n`)
+
+/** A running worker for the tests of a file. */
+export async function loneWorkerForTests(): Promise<LoneWorker> {
+  const lone = await LoneWorker.make()
+  afterAll(() => lone.end())
+  await lone.start()
+  return lone
+}
 
 export class LoneWorker {
   readonly edge = new FakeEdge()

@@ -1,15 +1,10 @@
 // L5: no call's end is lost because of a tool's text, wherever in the statement that text appears.
 
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { FakeCall, Proposal } from '../../support/worker/fake-edge.ts'
-import { LoneWorker } from '../../support/worker/lone-worker.ts'
+import { loneWorkerForTests } from '../../support/worker/lone-worker.ts'
 
-let lone: LoneWorker
-beforeAll(async () => {
-  lone = await LoneWorker.make()
-  await lone.start()
-})
-afterAll(() => lone?.end())
+const lone = await loneWorkerForTests()
 
 const execution = async (proposal: Proposal, change: (plan: FakeCall['plan']) => void = () => undefined) => {
   const call = lone.edge.propose(proposal)

@@ -3,18 +3,13 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, statSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { sha256 } from '../../../shared/bytes/json.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { eventually } from '../../support/eventually.ts'
-import { LoneWorker } from '../../support/worker/lone-worker.ts'
+import { type LoneWorker, loneWorkerForTests } from '../../support/worker/lone-worker.ts'
 
-let lone: LoneWorker
-beforeAll(async () => {
-  lone = await LoneWorker.make()
-  await lone.start()
-})
-afterAll(() => lone?.end())
+const lone = await loneWorkerForTests()
 
 type Proposal = Parameters<LoneWorker['call']>[0]
 const WITHIN = 30_000

@@ -1,11 +1,11 @@
 // A tool's promise about its output is enforced: one fitting JSON value on standard output, or the
 // call fails with the reason.
 
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { Outcome, ProcessPlan as Plan } from '../../../shared/plan/plan.ts'
 import { checkOutput } from '../../../worker/calls/check-output.ts'
 import { planOf } from '../../escape/arena/arena.ts'
-import { LoneWorker } from '../../support/worker/lone-worker.ts'
+import { loneWorkerForTests } from '../../support/worker/lone-worker.ts'
 
 const SCHEMA = {
   type: 'object',
@@ -82,12 +82,7 @@ test('a failed program keeps its own failure, and a tool without an output schem
   expect(checkOutput(WELL, free, summary, Buffer.from('no'))).toBe(WELL)
 })
 
-let lone: LoneWorker
-beforeAll(async () => {
-  lone = await LoneWorker.make()
-  await lone.start()
-})
-afterAll(() => lone?.end())
+const lone = await loneWorkerForTests()
 
 test('a call whose output does not fit the schema fails, with the reason in its statement, and its output is kept', async () => {
   const run = async (text: string) => {

@@ -3,19 +3,14 @@
 
 import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { sha256 } from '../../../shared/bytes/json.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { LeftFile } from '../../../shared/plan/call-files.ts'
 import { eventually } from '../../support/eventually.ts'
-import { LoneWorker } from '../../support/worker/lone-worker.ts'
+import { loneWorkerForTests } from '../../support/worker/lone-worker.ts'
 
-let lone: LoneWorker
-beforeAll(async () => {
-  lone = await LoneWorker.make()
-  await lone.start()
-})
-afterAll(() => lone?.end())
+const lone = await loneWorkerForTests()
 
 const WITHIN = 30_000
 async function leaving(script: string, language: 'sh' | 'python3' = 'sh') {

@@ -3,21 +3,16 @@
 
 import { appendFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { sha256 } from '../../../shared/bytes/json.ts'
 import { seal } from '../../../shared/evidence/dsse.ts'
 import { STATEMENT_TYPE } from '../../../shared/evidence/statement.ts'
 import { SPOOL_BOUNDS } from '../../../worker/calls/spool.ts'
 import { eventually } from '../../support/eventually.ts'
 import { type FakeCall, newSigner } from '../../support/worker/fake-edge.ts'
-import { LoneWorker } from '../../support/worker/lone-worker.ts'
+import { loneWorkerForTests } from '../../support/worker/lone-worker.ts'
 
-let lone: LoneWorker
-beforeAll(async () => {
-  lone = await LoneWorker.make()
-  await lone.start()
-})
-afterAll(() => lone?.end())
+const lone = await loneWorkerForTests()
 
 const LOST =
   'calls were lost when their worker process died; the edge ends each as indeterminate, or grants it again if its tool is idempotent'

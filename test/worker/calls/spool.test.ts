@@ -204,6 +204,12 @@ test('the spool is full by number and by bytes, and empty again when all is drop
   expect(small.full).toBe(false)
 })
 
+/** The JSON that a program prints under a limit of file size. */
+function printedUnder(fsize: string, program: string) {
+  const node = [process.execPath, '--input-type=module', '-e', program]
+  return JSON.parse(spawnSync('/usr/bin/prlimit', [`--fsize=${fsize}`, '--', ...node]).stdout.toString())
+}
+
 test('a line that the disk stores only in part is an error, and the part is ignored', () => {
   const life = `
     const { Spool } = await import(${JSON.stringify(join(ROOT, 'worker/calls/spool.ts'))})
@@ -211,15 +217,8 @@ test('a line that the disk stores only in part is an error, and the part is igno
     spool.open(Date.now())
     spool.keep(${JSON.stringify(spooled(CALL))})
     console.log(JSON.stringify([spool.keep(${JSON.stringify(spooled(OTHER, 1, 'A'.repeat(8_000)))}), spool.begin('${OTHER}', 1)]))`
-  const limited = spawnSync('/usr/bin/prlimit', [
-    '--fsize=4096',
-    '--',
-    process.execPath,
-    '--input-type=module',
-    '-e',
-    life,
-  ])
-  expect(JSON.parse(limited.stdout.toString())).toEqual([
+  const printed = printedUnder('4096', life)
+  expect(printed).toEqual([
     { ok: false, error: 'EFBIG' },
     { ok: true, value: true },
   ])
@@ -240,16 +239,9 @@ test('room for a begun mark is reserved before a claim; after a failed write mor
     process.getBuiltinModule('node:child_process').execFileSync('/usr/bin/prlimit', ['--pid', String(process.pid), '--fsize=unlimited:'])
     prepared.push(spool.prepare())
     console.log(JSON.stringify([prepared, told, spool.refused]))`
-  const limited = spawnSync('/usr/bin/prlimit', [
-    '--fsize=5000:',
-    '--',
-    process.execPath,
-    '--input-type=module',
-    '-e',
-    life,
-  ])
+  const printed = printedUnder('5000:', life)
   const [good, bad] = [{ ok: true }, { ok: false, error: 'EFBIG' }]
-  expect(JSON.parse(limited.stdout.toString())).toEqual([[good, bad, good], ['EFBIG', 'takes'], false])
+  expect(printed).toEqual([[good, bad, good], ['EFBIG', 'takes'], false])
 })
 
 test('reserved room in the spool is ignored after a restart', () => {
@@ -265,15 +257,8 @@ test('an unusable spool folder is a returned error with a remedy', () => {
   const life = `
     const { Spool } = await import(${JSON.stringify(join(ROOT, 'worker/calls/spool.ts'))})
     console.log(JSON.stringify(new Spool(${JSON.stringify(dir())}).open(Date.now())))`
-  const limited = spawnSync('/usr/bin/prlimit', [
-    '--fsize=4096',
-    '--',
-    process.execPath,
-    '--input-type=module',
-    '-e',
-    life,
-  ])
-  expect(JSON.parse(limited.stdout.toString()).error).toMatch(/\(EFBIG\); raise the limit of file size$/)
+  const printed = printedUnder('4096', life)
+  expect(printed.error).toMatch(/\(EFBIG\); raise the limit of file size$/)
   expect(readdirSync(dir())).toEqual(['journal']) // no partial copy takes up room
   expect(open().settled).toHaveLength(1)
   rmSync(dir(), { recursive: true })

@@ -13,7 +13,7 @@ afterAll(() => lone.end())
 
 const SHORT = new URL('../../support/worker/descriptor-exhaustion.ts', import.meta.url).pathname
 
-test('operations that run out of descriptors leak none, and failed looks count as unknown', {
+test('operations that run out of descriptors leak none, and failed checks count as unknown', {
   timeout: 60_000,
 }, () => {
   const { stdout, stderr } = spawnSync(

@@ -95,7 +95,7 @@ test('if perl is missing, doctor names the consequence and the package to instal
     ok: false,
     found: expect.stringMatching(/`perl` is missing: install `perl-base`.*starts cold/),
   })
-  const quota = findings.find(({ check }) => check === 'quota of inotify')
+  const quota = findings.find(({ check }) => check === 'inotify quota')
   expect(quota).toMatchObject({
     ok: true,
     found: expect.stringContaining('calls have no quota'),

@@ -4,18 +4,13 @@
 import { execFileSync } from 'node:child_process'
 import { renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { provenResources, type WorkerProof } from '../../../shared/evidence/worker-proof.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { eventually } from '../../support/eventually.ts'
-import { LoneWorker } from '../../support/worker/lone-worker.ts'
+import { loneWorkerForTests } from '../../support/worker/lone-worker.ts'
 
-let lone: LoneWorker
-beforeAll(async () => {
-  lone = await LoneWorker.make()
-  await lone.start()
-})
-afterAll(() => lone?.end())
+const lone = await loneWorkerForTests()
 
 /** Runs a command in the worker's mount namespace, which no other process of this host shares. */
 const inside = (...argv: string[]) =>

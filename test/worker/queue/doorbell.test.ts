@@ -6,11 +6,11 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Queue } from 'bullmq'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { openLog } from '../../../worker/host/log.ts'
 import { openDoorbellQueue, readDoorbell } from '../../../worker/queue/doorbells.ts'
 import { eventually } from '../../support/eventually.ts'
-import { LoneWorker } from '../../support/worker/lone-worker.ts'
+import { loneWorkerForTests } from '../../support/worker/lone-worker.ts'
 
 const RUN = 'run_01JZ0000000000000000000000'
 const CALL = 'call_01JZ0000000000000000000000_1'
@@ -42,12 +42,7 @@ test('Q01, Q09 a doorbell is accepted only for our tenant and with a call of its
   }
 })
 
-let lone: LoneWorker
-beforeAll(async () => {
-  lone = await LoneWorker.make()
-  await lone.start()
-})
-afterAll(() => lone?.end())
+const lone = await loneWorkerForTests()
 
 const stillServes = async (): Promise<void> => {
   const call = await lone.call({ argv: ['true'] })

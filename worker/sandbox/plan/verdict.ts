@@ -81,7 +81,7 @@ function notStarted(errno: string): Outcome {
       `the sandbox's program is missing or not executable (${errno}); run \`countersign-worker doctor\``,
     )
   }
-  return infra(`the sandbox could not be started (${errno})`) // EAGAIN, ENOMEM, EMFILE: a passing shortage
+  return infra(`the sandbox could not be started (${errno})`) // EAGAIN, ENOMEM, EMFILE: a temporary shortage
 }
 
 /**

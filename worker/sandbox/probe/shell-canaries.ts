@@ -87,12 +87,7 @@ function insideC({ stdout, stderr, uid }: Seen): Check[] {
   return [
     check('user namespace', /^65534\s+\d+\s+1$/.test(map) && uid !== 0, map),
     check('S17 no capabilities', /^(?:0{16} ?){5}$/.test(capabilities), capabilities),
-    check(
-      'S19 no new privileges',
-      field(status, 'NoNewPrivs') === '1',
-      `NoNewPrivs ${field(status, 'NoNewPrivs')}`,
-    ),
-    check('seccomp filter', field(status, 'Seccomp') === '2', `Seccomp ${field(status, 'Seccomp')}`),
+    ...confined(status),
     check(
       'S22 the environment of init is closed',
       /^head: [^\n]*environ[^\n]*: Permission denied$/m.test(stderr),
@@ -114,6 +109,15 @@ function insideC({ stdout, stderr, uid }: Seen): Check[] {
   ]
 }
 
+const confined = (status: string): Check[] => [
+  check(
+    'S19 no new privileges',
+    field(status, 'NoNewPrivs') === '1',
+    `NoNewPrivs ${field(status, 'NoNewPrivs')}`,
+  ),
+  check('seccomp filter', field(status, 'Seccomp') === '2', `Seccomp ${field(status, 'Seccomp')}`),
+]
+
 function insideB({ stdout, uid }: Seen): Check[] {
   const files = filesIn(stdout)
   const status = files.get('/proc/self/status') ?? ''
@@ -133,12 +137,7 @@ function insideB({ stdout, uid }: Seen): Check[] {
           .every((id) => id === `${uid}`),
       `uid ${field(status, 'Uid')}`,
     ),
-    check(
-      'S19 no new privileges',
-      field(status, 'NoNewPrivs') === '1',
-      `NoNewPrivs ${field(status, 'NoNewPrivs')}`,
-    ),
-    check('seccomp filter', field(status, 'Seccomp') === '2', `Seccomp ${field(status, 'Seccomp')}`),
+    ...confined(status),
     check(
       'limits',
       /^Max core file size +0 +0 /m.test(limits) && /^Max open files +64 +64 /m.test(limits),
@@ -186,6 +185,13 @@ const alsoRelayed = (canary: Canary): readonly Canary[] =>
 const isKilled = (outcome: Outcome): boolean =>
   outcome.kind === 'signal' && ['SIGSYS', 'SIGSEGV'].includes(outcome.signal)
 
+const DESCRIPTORS: Omit<Canary, 'ability'> = {
+  name: 'descriptors',
+  argv: () => ['ls', '/proc/self/fd'],
+  judge: onlyThree,
+  fix: 'start the worker through `countersign-worker run`, which closes what it inherited',
+}
+
 const TABLE: readonly Canary[] = [
   {
     ability: 'C',
@@ -194,13 +200,7 @@ const TABLE: readonly Canary[] = [
     judge: insideC,
     fix: 'install bubblewrap 0.8 or newer from your distribution and start the worker as a dedicated user',
   },
-  {
-    ability: 'C',
-    name: 'descriptors',
-    argv: () => ['ls', '/proc/self/fd'],
-    judge: onlyThree,
-    fix: 'start the worker through `countersign-worker run`, which closes what it inherited',
-  },
+  { ability: 'C', ...DESCRIPTORS },
   {
     ability: 'C',
     name: 'namespaces',
@@ -262,13 +262,7 @@ const TABLE: readonly Canary[] = [
     judge: insideB,
     fix: 'install util-linux 2.38 or newer and start the worker as a dedicated user',
   },
-  {
-    ability: 'B',
-    name: 'descriptors',
-    argv: () => ['ls', '/proc/self/fd'],
-    judge: onlyThree,
-    fix: 'start the worker through `countersign-worker run`, which closes what it inherited',
-  },
+  { ability: 'B', ...DESCRIPTORS },
   {
     ability: 'B',
     name: 'daemon',

@@ -76,7 +76,7 @@ def _string(text: str) -> str:
 
 
 def _number(value: Union[int, float]) -> str:
-    """As ECMAScript writes a double: the fewest digits that lead back to it."""
+    """The text of a double as ECMAScript writes it: the fewest digits that give the same double."""
     if isinstance(value, int):
         return str(value)
     if not math.isfinite(value):

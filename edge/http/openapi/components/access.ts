@@ -42,12 +42,12 @@ export const ACCESS: Readonly<Record<string, Component>> = {
     claims: 'By claim: the exact value, or a `prefix` of it.',
     agent: 'The agent.',
   }),
-  IssuerSpec: object(IssuerSpec, 'An issuer as an operator puts it.', ISSUER),
+  IssuerSpec: object(IssuerSpec, 'An issuer as an operator stores it.', ISSUER),
   Issuer: object(Issuer, 'An issuer whose tokens authenticate agents.', {
     ...ISSUER,
     name: 'Its name.',
-    put_by: 'The operator who put it.',
-    put_at_ms: 'When it was put.',
+    put_by: 'The operator who stored it.',
+    put_at_ms: 'When it was stored.',
   }),
   Actor: object(Actor, 'The actor behind an agent, as the issuer of its token asserts it.', {
     issuer: 'The claim `iss`.',

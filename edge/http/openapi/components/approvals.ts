@@ -24,7 +24,7 @@ const APPROVAL = {
 
 export const APPROVALS: Readonly<Record<string, Component>> = {
   ApprovalId: plain(ApprovalId, 'The id of an approval, which contains that of its run.'),
-  ApprovalCard: object(Approval.shape.prompt, 'What operators are shown of a call.', {
+  ApprovalCard: object(Approval.shape.prompt, 'The parts of a call that operators see.', {
     title: 'The question.',
     agent: 'The agent that asks.',
     tool: 'The tool that it would call.',
@@ -51,7 +51,7 @@ export const APPROVALS: Readonly<Record<string, Component>> = {
   ApprovalAnswer: object(Approval.shape.answers.element, 'An answer that was given.', {
     by: 'The operator who gave it.',
     decision: 'Yes or no.',
-    channel: 'The way that it came.',
+    channel: 'The channel through which it was given.',
     assurance: 'How strongly the operator was authenticated.',
     scope: 'For this call alone, or for more.',
     ttl_s: 'For how long.',
@@ -95,14 +95,14 @@ export const APPROVALS: Readonly<Record<string, Component>> = {
       decision: 'Whether the calls are approved or denied.',
       covers: 'The calls that it applies to, in words.',
       agent: 'The agent whose calls it covers.',
-      agent_since_ms: 'When that agent was created: a later one of the same name is another.',
+      agent_since_ms: 'When that agent was created: a later agent of the same name is another agent.',
       session: 'The session whose calls it covers.',
       tool: 'The version of the tool whose calls it covers.',
       policy_set: 'The policy set under which it was given.',
       scope: 'Until the session is reset, or for a time.',
       by: 'The operator who gave it.',
       by_since_ms: 'When that operator was created.',
-      channel: 'The way that it came.',
+      channel: 'The channel through which it was given.',
       assurance: 'How strongly the operator was authenticated.',
       reason: 'Why, in the operator’s words.',
       at_ms: 'When it was given.',

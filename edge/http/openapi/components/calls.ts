@@ -112,7 +112,7 @@ export const CALLS: Readonly<Record<string, Component>> = {
       state:
         'Where it is. It has ended when it is none of `awaiting_approval`, `granted` and `running`; `ended_at_ms` is set then.',
       digest: 'The digest of tool, arguments and plan, which approval, grant and attestation are bound to.',
-      origin: 'What the agent says of the call, and where it came from.',
+      origin: 'What the agent says about the call, and where the call came from.',
       decision: 'What policy decided, and why.',
       approval: 'The approval that it waits for or got: its id, status, expiry, and its page for operators.',
       plan: 'What exactly runs, and where.',
@@ -121,7 +121,7 @@ export const CALLS: Readonly<Record<string, Component>> = {
       edited:
         'The arguments that an operator changed before approving. They run, instead of the proposed ones.',
       result: 'Set once it has ended.',
-      attestation: 'Which signed statement describes the end of the call.',
+      attestation: 'The signed statement about the end of the call.',
       created_at_ms: 'When it was proposed, in milliseconds since 1970.',
       ended_at_ms: 'When it ended.',
     },
@@ -165,7 +165,7 @@ export const CALLS: Readonly<Record<string, Component>> = {
     changes:
       'Alternatives, smallest first. All changes of one together would allow the call; the engine has verified each.',
     fixed: 'If no change would help: the facts behind the denial that the reader can’t change.',
-    errors: 'For operators only: what the engine says of policies that err.',
+    errors: 'For operators only: what the engine says about policies that err.',
   }),
   Change: object(Change, 'A fact, and the value that it needs.', {
     fact: 'The name of the fact in policies.',
@@ -231,17 +231,21 @@ export const CALLS: Readonly<Record<string, Component>> = {
     credentials: 'Secrets that the edge adds to its requests, so that it never sees them.',
     limits: 'The most that it may use.',
   }),
-  ProcessExecutor: object(ProcessExecutor, 'Which program a tool runs, and what arguments fill in.', {
-    kind: 'A program.',
-    tiers: 'Where it may run, from least to most isolated.',
-    argv: 'Its command line: `{name}` fills one element with that argument, `{...name}` one for each item of a list.',
-    stdin: 'Standard input: nothing, all arguments as JSON, or one argument.',
-    env: 'Its environment.',
-    cwd: 'The argument that names the working directory.',
-    timeout_ms: 'The argument that may ask for less time.',
-    profile: 'A sandbox profile that the workers’ operator has added.',
-    allowed_executables: 'The programs that an argument may name.',
-  }),
+  ProcessExecutor: object(
+    ProcessExecutor,
+    'Which program a tool runs, and which parts its arguments fill in.',
+    {
+      kind: 'A program.',
+      tiers: 'Where it may run, from least to most isolated.',
+      argv: 'Its command line: `{name}` fills one element with that argument, `{...name}` one for each item of a list.',
+      stdin: 'Standard input: nothing, all arguments as JSON, or one argument.',
+      env: 'Its environment.',
+      cwd: 'The argument that names the working directory.',
+      timeout_ms: 'The argument that may ask for less time.',
+      profile: 'A sandbox profile that the workers’ operator has added.',
+      allowed_executables: 'The programs that an argument may name.',
+    },
+  ),
   SkillExecutor: object(SkillExecutor, 'Which tool of which skill runs, and what it may use.', {
     kind: 'A skill.',
     skill: 'The name of the skill.',

@@ -9,7 +9,7 @@ import { type Component, object, opaque, plain } from './component.ts'
 const VERSION = {
   version: 'The number of the version.',
   digest: 'The digest of its texts.',
-  note: 'What its author says of it.',
+  note: 'What its author says about it.',
   author: 'The operator who stored it.',
   created_at_ms: 'When it was stored, in milliseconds since 1970.',
   active: 'Whether it decides now.',
@@ -22,7 +22,7 @@ const VERSION = {
 const SHADOW = {
   version: 'The version in shadow; null if there is none.',
   since_ms: 'Since when.',
-  by: 'The operator who put it there.',
+  by: 'The operator who made it the shadow.',
   calls: 'Calls that were proposed since then and have ended.',
   differ: 'Those that it would have decided differently.',
   counts: 'The number of calls by both decisions.',
@@ -32,7 +32,7 @@ const SHADOW = {
 export const CHANNELS_AND_POLICIES: Readonly<Record<string, Component>> = {
   ChannelSpec: plain(
     ChannelSpec,
-    'The settings of a channel by its `kind`: a webhook, mail, a Slack app, or a webhook of Slack. They are put as a whole, because their secrets can’t be read back.',
+    'The settings of a channel by its `kind`: a webhook, mail, a Slack app, or a webhook of Slack. They are replaced as a whole, because their secrets can’t be read back.',
   ),
   ChannelSettings: opaque(
     Channel.shape.channel,
@@ -40,8 +40,8 @@ export const CHANNELS_AND_POLICIES: Readonly<Record<string, Component>> = {
   ),
   Channel: object(Channel, 'A channel without its secrets.', {
     name: 'Its name.',
-    put_by: 'The operator who put it.',
-    put_at_ms: 'When it was put.',
+    put_by: 'The operator who stored it.',
+    put_at_ms: 'When it was stored.',
     channel: 'Its settings.',
   }),
   Delivery: object(Delivery, 'A message of a channel, and whether it was delivered.', {
@@ -79,7 +79,7 @@ export const CHANNELS_AND_POLICIES: Readonly<Record<string, Component>> = {
     policy_set: 'The digest of both together, which decisions name.',
     previous: 'The version that was active before.',
   }),
-  CheckedPolicyVersion: object(POLICIES.putPolicies.result, 'A version, and what to look at.', {
+  CheckedPolicyVersion: object(POLICIES.putPolicies.result, 'A version, with its warnings.', {
     ...VERSION,
     warnings: 'Probable mistakes that don’t prevent storing.',
   }),
@@ -99,7 +99,7 @@ export const CHANNELS_AND_POLICIES: Readonly<Record<string, Component>> = {
     SentCases,
     'Calls and the decisions that are expected of them: `cases`, and the `tools`, `agents`, `operators` and `sets` that they need, as in a file of cases.',
   ),
-  CaseResult: object(CaseResult, 'What became of one case.', {
+  CaseResult: object(CaseResult, 'The result of one case.', {
     description: 'The case.',
     passed: 'Whether the decision is as expected.',
     differs: 'The fields that differ.',
@@ -128,7 +128,7 @@ export const CHANNELS_AND_POLICIES: Readonly<Record<string, Component>> = {
     'The version in shadow, and how it would decide.',
     SHADOW,
   ),
-  CheckedShadow: object(REHEARSALS.putPolicyShadow.result, 'The version in shadow, and what to look at.', {
+  CheckedShadow: object(REHEARSALS.putPolicyShadow.result, 'The version in shadow, with its warnings.', {
     ...SHADOW,
     warnings: 'Probable mistakes in it.',
   }),

@@ -18,7 +18,7 @@ export const object = <T extends z.ZodObject>(
   fields: { readonly [K in keyof T['shape'] & string]: string },
 ): Component => ({ schema, description, fields })
 
-/** A schema that is no object: a union, an enumeration, a list. */
+/** A schema that is not an object: a union, an enumeration, a list. */
 export const plain = (schema: z.ZodType, description: string): Component => ({
   schema,
   description,

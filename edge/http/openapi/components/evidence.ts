@@ -49,6 +49,6 @@ export const EVIDENCE: Readonly<Record<string, Component>> = {
   Keys: object(Keys, 'The public keys of an edge and of one tenant’s workers.', {
     format: 'The format of this document.',
     tenant: 'The tenant whose workers are listed.',
-    keys: 'Ed25519 keys: whose each is, and whether it still signs.',
+    keys: 'Ed25519 keys, each with its owner and whether it is still in use.',
   }),
 }

@@ -60,7 +60,7 @@ export const SKILLS: Readonly<Record<string, Component>> = {
       signatures: 'One Ed25519 signature of a listed publisher.',
     },
   ),
-  RollBack: object(RollBack, 'From which version a rollback goes to which.', {
+  RollBack: object(RollBack, 'The versions of a rollback.', {
     from: 'The enabled version, if there is one.',
     to: 'The version that would be enabled.',
   }),
@@ -93,7 +93,7 @@ export const SKILLS: Readonly<Record<string, Component>> = {
     component: 'Its component, in base64.',
     trials: 'The calls, each with the recorded answers of its host.',
   }),
-  TrialResult: object(TrialResult, 'What became of one trial.', {
+  TrialResult: object(TrialResult, 'The result of one trial.', {
     outcome: 'How it ended.',
     output: 'Its output.',
     log: 'What it logged.',

@@ -16,7 +16,7 @@ import { type Component, object, plain } from './component.ts'
 
 const SPEC = {
   kind: 'A server that speaks MCP over Streamable HTTP.',
-  url: 'Its address. With another one, each tool has to be accepted again.',
+  url: 'Its address. With a new one, each tool has to be accepted again.',
   auth: 'The secret that authenticates the edge. Its `tools` must list `upstream:NAME`.',
   look_ms: 'Before a call, the list of tools is compared again if that was this long ago.',
   limits: 'The most that one call may use.',
@@ -25,8 +25,8 @@ const SPEC = {
 const UPSTREAM = {
   ...SPEC,
   name: 'Its name, with which the names of its tools begin.',
-  put_by: 'The operator who put it.',
-  put_at_ms: 'When it was put.',
+  put_by: 'The operator who stored it.',
+  put_at_ms: 'When it was stored.',
   looked_at_ms: 'When its tools were last read.',
   era: 'The generation of the protocol that it spoke then.',
   fault: 'Why the last look failed; null if it succeeded.',
@@ -81,7 +81,7 @@ export const UPSTREAMS: Readonly<Record<string, Component>> = {
   }),
   UpstreamToolState: plain(
     UpstreamToolState,
-    '`new`: never accepted. `accepted`: agents may call it. `changed`: the server shows another definition than the accepted one, so calls are refused. `gone`: accepted, and no longer listed. `refused`: it can’t be accepted.',
+    '`new`: never accepted. `accepted`: agents may call it. `changed`: the server shows a definition other than the accepted one, so calls are refused. `gone`: accepted, but no longer listed. `refused`: it can’t be accepted.',
   ),
   UpstreamToolTerms: object(UpstreamToolTerms, 'What the operator states about a tool.', TERMS),
   UpstreamAcceptance: object(UpstreamAcceptance, 'The acceptance of a definition.', {

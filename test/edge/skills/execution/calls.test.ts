@@ -2,7 +2,7 @@
 // and leaves an attestation that anybody can verify. It gets nothing beyond its grants, and delays
 // nobody.
 
-import { beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { verifyBundle } from '../../../../shared/evidence/bundle.ts'
 import type { Call } from '../../../../shared/wire/calls.ts'
 import type { SkillManifest } from '../../../../shared/wire/skills.ts'
@@ -22,28 +22,12 @@ import * as w from '../../../support/skills/wasm.ts'
 import { sharedStack } from '../../../support/stack/stack.ts'
 
 const fixtures = new Fixtures('skill', sharedStack())
-const acme = new Publisher('skill-acme')
-let agent: Awaited<ReturnType<Fixtures['agent']>>
-let maker: Awaited<ReturnType<Fixtures['operator']>>
+const acme = await Publisher.listed('skill-acme', fixtures.root)
+const maker = await fixtures.operator(['admin'])
+const agent = await fixtures.agent({ tools: ['*'], budget: { max_denied_per_run: 100 } })
 
-beforeAll(async () => {
-  maker = await fixtures.operator(['admin'])
-  unwrap(
-    await fixtures.root('putPublisher', { params: { name: acme.name }, body: { keys: [acme.signer.x] } }),
-  )
-  agent = await fixtures.agent({ tools: ['*'], budget: { max_denied_per_run: 100 } })
-})
-
-async function enabled(
-  parts: Parts,
-  change: Partial<SkillManifest> = {},
-  id = fixtures.name(),
-): Promise<string> {
-  const manifest = acme.manifest(id, change)
-  unwrap(await maker.client('publishSkill', { body: acme.pack(manifest, await component(parts)) }))
-  unwrap(await fixtures.root('enableSkill', { params: { id, version: manifest.version }, body: {} }))
-  return `${id}_run`
-}
+const enabled = async (parts: Parts, change: Partial<SkillManifest> = {}, id = fixtures.name()) =>
+  acme.enable({ maker: maker.client, root: fixtures.root }, acme.manifest(id, change), await component(parts))
 const called = async (tool: string, args: Record<string, unknown> = {}): Promise<Call> =>
   unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args }, wait: 20 }))
 
@@ -331,12 +315,7 @@ describe('policy and skills', () => {
         /^in an isolate of the edge \(tier A\), `run` of the skill `skill-\d+` 1\.0\.0 \(sha256 /,
       ),
     ])
-    unwrap(
-      await fixtures.root('answerApproval', {
-        params: { id: asked.approval.id },
-        body: { decision: 'approve' },
-      }),
-    )
+    unwrap(await fixtures.approve(asked.approval.id))
     const done = unwrap(
       await agent.client('readCall', { params: { run: asked.run, call: asked.id }, wait: 20 }),
     )
@@ -369,12 +348,7 @@ describe('policy and skills', () => {
     const asked = await fixtures.proposeForApproval(agent.client, tool)
     unwrap(await fixtures.root('disableSkill', { params: version, body: { reason: 'a test' } }))
     expect((await called(tool)).decision).toMatchObject({ effect: 'deny', policies: ['skill.state'] })
-    unwrap(
-      await fixtures.root('answerApproval', {
-        params: { id: asked.approval.id },
-        body: { decision: 'approve' },
-      }),
-    )
+    unwrap(await fixtures.approve(asked.approval.id))
     expect(unwrap(await agent.client('readCall', { params: { run: asked.run, call: asked.id } })).state).toBe(
       'denied',
     )

@@ -96,13 +96,7 @@ async function enabled(
 /** Approves the call if policy asks. */
 async function begun(tool: string): Promise<Call> {
   const call = unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
-  if (call.approval !== undefined)
-    unwrap(
-      await fixtures.root('answerApproval', {
-        params: { id: call.approval.id },
-        body: { decision: 'approve' },
-      }),
-    )
+  if (call.approval !== undefined) unwrap(await fixtures.approve(call.approval.id))
   return call
 }
 const ended = async ({ run, id }: Call): Promise<Call> =>

@@ -22,16 +22,8 @@ beforeAll(async () => {
   agent = await fixtures.agent()
 })
 
-async function enabled(
-  parts: Parts,
-  change: Partial<SkillManifest> = {},
-  id = fixtures.name(),
-): Promise<string> {
-  const manifest = acme.manifest(id, change)
-  unwrap(await maker.client('publishSkill', { body: acme.pack(manifest, await component(parts)) }))
-  unwrap(await fixtures.root('enableSkill', { params: { id, version: manifest.version }, body: {} }))
-  return `${id}_run`
-}
+const enabled = async (parts: Parts, change: Partial<SkillManifest> = {}, id = fixtures.name()) =>
+  acme.enable({ maker: maker.client, root: fixtures.root }, acme.manifest(id, change), await component(parts))
 const called = async (tool: string, by = agent): Promise<Call> =>
   unwrap(await by.client('proposeCallInNewRun', { body: { tool, args: {} }, wait: 20 }))
 async function fuelOf(call: Call): Promise<number> {

@@ -33,25 +33,13 @@ beforeAll(async () => {
     loopbackChannels: { [new URL(WAITS_FOR).origin]: receiver.url },
   })
   code = await postingSkill()
-  unwrap(
-    await hurt.operator('putPublisher', { params: { name: acme.name }, body: { keys: [acme.signer.x] } }),
-  )
-  unwrap(
-    await hurt.operator('putOperator', {
-      params: { name: 'root' },
-      body: { roles: ['admin', 'sole-admin'] },
-    }),
-  )
+  await acme.listBySoleAdmin(hurt.operator)
 })
 afterEach(async () => {
   receiver.reply = taking
-  for (const { name } of unwrap(await hurt.operator('listChannels', {})).items)
-    unwrap(await hurt.operator('deleteChannel', { params: { name } }))
+  await hurt.deleteChannels()
 })
-afterAll(async () => {
-  await hurt?.stop()
-  await receiver?.close()
-})
+afterAll(() => Promise.all([hurt?.stop(), receiver?.close()]))
 
 async function enabled(id: string, manifest: Unbound, component: Uint8Array): Promise<void> {
   unwrap(await hurt.operator('publishSkill', { body: acme.pack(manifest, component) }))

@@ -92,7 +92,7 @@ describe('publishing', () => {
     )
   })
 
-  test('a skill can’t take over an existing tool, and its own tools can’t be put or deleted by hand', async () => {
+  test('a skill can’t take over an existing tool, and its own tools can’t be changed or deleted by hand', async () => {
     const id = fixtures.name()
     await fixtures.tool({}, `${id}_run`)
     unwrap(await publish(acme.pack(acme.manifest(id), plain)))
@@ -224,7 +224,7 @@ describe('components that are refused', () => {
       `(table 10 funcref) (func) ${ELEMENTS.repeat(7)}`,
       /longer than 65536 bytes/,
     ],
-  ])('W06 a component is refused that has %s', async (_, parts, reason) => {
+  ])('W06 a component that has %s is refused', async (_, parts, reason) => {
     const code = await assemble(`(component
       (core module $other ${parts})
       (core module $m (memory (export "memory") 2)

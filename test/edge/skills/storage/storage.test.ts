@@ -25,15 +25,7 @@ let code: Uint8Array
 beforeAll(async () => {
   hurt = await HurtStack.start({ worker: 'idle' })
   code = await storageSkill()
-  unwrap(
-    await hurt.operator('putPublisher', { params: { name: acme.name }, body: { keys: [acme.signer.x] } }),
-  )
-  unwrap(
-    await hurt.operator('putOperator', {
-      params: { name: 'root' },
-      body: { roles: ['admin', 'sole-admin'] },
-    }),
-  )
+  await acme.listBySoleAdmin(hurt.operator)
 })
 afterAll(async () => {
   await hurt?.stop()
