@@ -94,13 +94,19 @@ test('D7 a question in a run that names no session creates no session object unt
   const first = await propose({})
   expect(first.state).toBe('awaiting_approval')
   const name = `default/${agent.name}/${first.run}`
-  const file = join(sharedState(), 'edge/objects/countersign-session', `${objectId('countersign-session', name)}.sqlite`)
+  const file = join(
+    sharedState(),
+    'edge/objects/countersign-session',
+    `${objectId('countersign-session', name)}.sqlite`,
+  )
   expect(existsSync(file)).toBe(false)
 
   unwrap(await answer(first, 'approve', { scope: 'session' }))
   expect(existsSync(file)).toBe(true)
   const params = { run: first.run }
-  const second = unwrap(await agent.client('proposeCall', { params, body: { tool, args: { text: 'another' } } }))
+  const second = unwrap(
+    await agent.client('proposeCall', { params, body: { tool, args: { text: 'another' } } }),
+  )
   expect(second.state).toBe('granted')
 })
 
