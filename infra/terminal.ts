@@ -25,7 +25,7 @@ export async function startFromTerminal(
   const port = wantedPort()
   if (port === undefined)
     fail(say, `COUNTERSIGN_PORT is \`${process.env['COUNTERSIGN_PORT']}\`; set it to a port from 1 to 65535`)
-  // Interrupting a start loses nothing: the parts die with us and survive being killed.
+  // Interrupting a start loses nothing: the parts end with us, and what they stored is kept.
   const interrupt = () => fail(say, 'stopped before the stack was ready')
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, interrupt)
   const state = options.under === undefined ? stateDir() : `${stateDir()}/${options.under}`

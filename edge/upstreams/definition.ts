@@ -69,7 +69,10 @@ function parseTool(item: Json, upstream: Identity): Result<Definition, { tool: s
     given === '' ||
     given.length > LIMITS.upstream_tool_chars
   )
-    return err({ tool: '', why: `a tool has no name of 1 to ${LIMITS.upstream_tool_chars} characters` })
+    return err({
+      tool: '',
+      why: `the name of a tool must have 1 to ${LIMITS.upstream_tool_chars} characters`,
+    })
   const refuse = (why: string) => err({ tool: escapeConfusables(given), why })
   if (Buffer.byteLength(canonical(item)) > LIMITS.upstream_definition_bytes)
     return refuse(`its definition is larger than ${LIMITS.upstream_definition_bytes} bytes`)

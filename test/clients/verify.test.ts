@@ -136,7 +136,7 @@ describe('bundles', () => {
     expect(python([{ bundle: lie, keys: KEYS }])).toEqual([true])
   })
 
-  test('a statement without the approval that policy asked for, and a changed grant, are refused by both', () => {
+  test('a statement without the approval that policy asked for, and a changed grant, are refused by both clients', () => {
     const bundle = executedBundle()
     const lies = [
       collude(bundle, { 'statement.predicate.facts.approval': null }),

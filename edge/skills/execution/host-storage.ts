@@ -77,6 +77,6 @@ async function answerOf<T>(result: Promise<Result<T>>): Promise<HostAnswer<T>> {
     const answer = await result
     return answer.ok ? { value: answer.value } : { error: answer.error.detail }
   } catch {
-    return { error: 'the edge could not do it; try again' }
+    return { error: 'the edge could not complete the operation; try again' }
   }
 }

@@ -115,7 +115,7 @@ export class SkillRegistry extends RpcTarget {
     return this.#logSoon(this.#skills.move(id, version, change))
   }
 
-  /** The versions of a rollback now. */
+  /** The version that a rollback would disable now, and the one that it would enable. */
   async before(id: string): Promise<Result<RollBack>> {
     return this.#skills.before(id)
   }

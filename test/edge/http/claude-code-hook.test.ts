@@ -121,7 +121,7 @@ test('an allowed tool is released, and the attestation says that Countersign exe
   expect(run).toMatchObject({ channel: 'claude-code', session: expect.stringMatching(/^session-/) })
 })
 
-test('policies read the arguments and that nothing isolates the call, and a denial says what would change it', async () => {
+test('policies see the arguments and the lack of isolation, and a denial says what would change it', async () => {
   const on = 'principal, action == Action::"tool.execute/claude_code_bash", resource'
   const rules = {
     force: `@id("no-force") @reason("no forced pushes") forbid (${on}) when { context.args.command like "*push --force*" };`,

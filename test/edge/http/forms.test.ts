@@ -3,6 +3,7 @@
 
 import { describe, expect, test } from 'vitest'
 import { readInteraction } from '../../../edge/channels/slack/request.ts'
+import { LIMITS } from '../../../shared/limits.ts'
 import { ConsoleSession } from '../../support/browser/console-session.ts'
 import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
@@ -91,6 +92,19 @@ test('D13 a form may name several approvals, which are then denied together', as
     body: body({ form, decision: 'deny' }, fields),
   })
   expect([sent.status, await Promise.all(ids.map(statusOf))]).toEqual([200, ['denied', 'denied']])
+})
+
+test('a form of `LIMITS.page_edit_bytes` is not read, and a form of one byte less is', async () => {
+  const id = await newApproval()
+  const session = await ConsoleSession.open(fixtures.url, fixtures.rootKey)
+  const path = `/console/approvals/${id}`
+  const given = `${body(await session.fields(path), [['decision', 'deny']])}&x=`
+  const post = (bytes: number) =>
+    session.get(path, { method: 'POST', headers: FORM, body: given.padEnd(bytes, 'x') })
+  expect((await post(LIMITS.page_edit_bytes)).status).toBe(403)
+  expect(await statusOf(id)).toBe('pending')
+  expect((await post(LIMITS.page_edit_bytes - 1)).status).toBe(200)
+  expect(await statusOf(id)).toBe('denied')
 })
 
 test('D13 G03 signing in with two keys signs nobody in', async () => {

@@ -275,6 +275,7 @@ test('bad input is refused with the code and status that its era expects', async
   for (const method of ['server/discover', 'tasks/get', 'subscriptions/listen', 'no/such', '__proto__'])
     expect(await answerTo(await legacy.send(method)), method).toEqual([200, -32601])
   expect(await legacy.result('ping')).toEqual({})
+  expect(await legacy.result('resources/list')).toEqual({ resources: [] })
   expect(await legacy.result('resources/templates/list')).toEqual({ resourceTemplates: [] })
   expect(await modern.result('prompts/list')).toMatchObject({
     prompts: [],

@@ -227,6 +227,23 @@ test('V02 the former value of a replaced or removed secret stays masked in calls
   unwrap(await fixtures.root('cancelRun', { params: { run: call.run } }))
 })
 
+test('the last `LIMITS.former_secrets` former values stay masked, and older ones do not', async () => {
+  const { tool, name } = await wanting('value number 0')
+  const texts = ['value number 0', 'value number 1']
+  const call = await fixtures.proposeForApproval(agent.client, tool, { texts })
+  const shown = async () => {
+    const view = JSON.stringify(
+      unwrap(await fixtures.root('readApproval', { params: { id: call.approval.id } })),
+    )
+    return texts.filter((text) => view.includes(text))
+  }
+  for (let n = 1; n <= LIMITS.former_secrets; n++) unwrap(await put(name, `value number ${n}`, [tool]))
+  expect(await shown()).toEqual([])
+  unwrap(await put(name, 'the last value', [tool]))
+  expect(await shown()).toEqual(['value number 0'])
+  unwrap(await fixtures.root('cancelRun', { params: { run: call.run } }))
+})
+
 test('the command line stores a secret from standard input to the byte, and refuses bytes that are not text', async () => {
   const tool = fixtures.name()
   const name = await secret('put by the command line', [tool])

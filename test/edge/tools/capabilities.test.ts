@@ -25,7 +25,7 @@ test('capabilities that follow from the contract are listed, each once', () => {
   expect(of({ sensitive: true })).toEqual([[], true])
 })
 
-test('a tool with secrets and hosts is sensitive whatever it declares; policies see its secrets, humans its risk', async () => {
+test('a tool with secrets and hosts is sensitive whatever it declares; policies see its secrets, people see its risk', async () => {
   const agent = await fixtures.agent()
   const tool = await fixtures.tool({ secrets: ['db'], egress: HOSTS, capabilities: [] })
   unwrap(

@@ -156,7 +156,7 @@ describe('limits of a tool', () => {
     await fork
   })
 
-  test('S38 a busy loop that ignores signals ends at its limit of CPU time, and many ones at the deadline', async () => {
+  test('S38 a busy loop that ignores signals ends at its limit of CPU time, and many of them end at the deadline', async () => {
     const spin = 'while True: pass'
     const stubborn = `import signal; signal.signal(signal.SIGXCPU, signal.SIG_IGN)\n${spin}`
     for (const source of [spin, stubborn]) {

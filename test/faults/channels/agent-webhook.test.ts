@@ -163,7 +163,7 @@ test('an event of a call that ended just before the edge was killed still arrive
   expect(end === undefined ? null : told(end).data).toMatchObject({ call: call.id, state: 'cancelled' })
 })
 
-test('the secret is shown once, changes with the URL, and overlaps after a rotation', async () => {
+test('the secret of a webhook is shown once, changes with the URL, and overlaps after a rotation', async () => {
   const mine = await hooked()
   const params = { name: mine.name }
   const spec = { tools: ['*'], pool: 'nobody', webhook: { url: `${receiver.url}/${mine.name}` } }

@@ -17,7 +17,7 @@ import { ownFolder } from '../../host/owned-folders.ts'
  * Linux flag.
  */
 const O_PATH = 0o10000000
-/** The number that one mkfifo process makes. */
+/** The pipes that one mkfifo process makes. */
 const BATCH = 96
 /** The refill threshold: enough for a burst of calls while mkfifo runs. */
 const LOW = 48

@@ -47,7 +47,7 @@ export const CHANNELS_AND_POLICIES: Readonly<Record<string, Component>> = {
   Delivery: object(Delivery, 'A message of a channel, and whether it was delivered.', {
     id: 'The same for each attempt; the `webhook-id` of a webhook.',
     approval: 'The approval that it is about.',
-    notice: 'The notice that it is, if it is about no approval.',
+    notice: 'Which notice it is, where it is about no approval.',
     kind: 'Whether it asks, reports the end, or is a notice.',
     recipient: 'The operator that it is for.',
     instead_of: 'The absent operator, if the recipient is their delegate.',
@@ -108,7 +108,7 @@ export const CHANNELS_AND_POLICIES: Readonly<Record<string, Component>> = {
   }),
   Rehearsal: object(
     REHEARSALS.rehearsePolicyVersion.result,
-    'What a version would have decided of past calls.',
+    'What a version would have decided about past calls.',
     {
       version: 'The version.',
       against: 'The active version, whose decisions are `now`.',
