@@ -270,6 +270,16 @@ export const SANDBOX: readonly Held[] = [
     tests: ['test/escape/process/orphans.test.ts'],
     lines: [
       [
+        'if (mark === undefined || isRunningSince(mark.worker, startOf(name))) continue',
+        'continue',
+        'A daemon of a tier B call goes on after its worker was killed, next to the calls of the next worker.',
+      ],
+      [
+        'if (mark === undefined || isRunningSince(mark.worker, startOf(name))) continue',
+        'if (mark === undefined) continue',
+        'The start of a worker ends the calls of another running worker of the same user.',
+      ],
+      [
         'return ours && !isBubblewrap(',
         'return ours && isBubblewrap(',
         'Sandboxes of a dead worker keep running, and those of a living one are ended.',

@@ -345,7 +345,7 @@ class Stopper {
 function allProcessesGone(
   pid: number | undefined,
   status: Status | undefined,
-  mark: number | undefined,
+  mark: bigint | undefined,
   since_ms: number,
 ): Promise<boolean> | true {
   if (pid === undefined) return true

@@ -55,3 +55,29 @@ test('S50 D1 a worker does not treat the sandboxes of another running worker as 
   await expect(running).rejects.toThrow(/the driver ended/)
   await Promise.all([arena.close(), other.close()])
 })
+
+test('S35 D1 a daemon of a tier B call outlives its killed worker only until another worker starts', async () => {
+  const [arena, bystander] = await Promise.all([Arena.open(), Arena.open()])
+  const [word, other] = [unique(), unique()]
+  const daemon = (name: string) => [
+    'sh',
+    '-c',
+    `setsid -f sleep 60.${name}; echo ready; exec sleep 61.${name}`,
+  ]
+  const runs = (of: Arena, name: string) =>
+    new Promise<void>((ready) => {
+      of.launch({ plan: planOf(daemon(name), { tier: 'B' }) }, () => ready()).catch(() => undefined) // its worker is killed
+    })
+  await Promise.all([runs(arena, word), runs(bystander, other)])
+  const both = () => processesWith(word).length === 2 && processesWith(other).length === 2
+  await eventually('both calls have their daemons', both)
+  await arena.kill()
+  await eventually('the first process has ended with its worker', () => processesWith(word).length === 1)
+
+  expect(await bystander.orphans()).toEqual({ found: 1, alive: [], folders: [] })
+  expect([processesWith(word).length, processesWith(other).length]).toEqual([0, 2])
+  await bystander.kill()
+  const next = await Arena.open()
+  expect(processesWith(other)).toEqual([])
+  await Promise.all([arena, bystander, next].map((each) => each.close()))
+})

@@ -256,7 +256,7 @@ describe('after the end of a call', () => {
     await end(word)
   })
 
-  test('S35 no process of a call survives the worker', async () => {
+  test('S35 a sandbox and the first process of a tier B call end with their worker', async () => {
     const victim = await Arena.open()
     const words = { B: unique(), C: unique() }
     const ready = (['B', 'C'] as const).map((tier) => {

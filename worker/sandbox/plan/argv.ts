@@ -74,7 +74,7 @@ export type CallResources = {
   readonly outputs?: string
   readonly relay?: Relay
   /** B: a number by which process-tree.ts recognises all processes of this call. */
-  readonly mark?: number
+  readonly mark?: bigint
   /** B: the program that sets up the fence of tier B (tier-b-fence.ts). */
   readonly fence?: string
   /** The cgroup that limits and ends its processes together. They enter it first. */

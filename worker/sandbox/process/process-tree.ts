@@ -105,19 +105,38 @@ function namespaceOf(pid: number): 'ours' | 'another' | 'unknown' {
   }
 }
 
+/** The worker's process id and a random number, below a bit that no sensible limit has. */
+const MARK = { flag: 1n << 62n, workerAt: 40n, randomBytes: 5 } as const
+
 /**
- * A random number for the hard RLIMIT_RTTIME of a tier B call: others don't use this limit, all
- * children inherit it, and none can raise it again.
+ * The hard RLIMIT_RTTIME of a tier B call: others don't use this limit, all children inherit it, and
+ * none can raise it again. It names the worker, so that the next one recognises what a dead one left.
  */
-export const newMark = (): number => 2 ** 52 + randomBytes(6).readUIntBE(0, 6)
+export const newMark = (): bigint =>
+  MARK.flag |
+  (BigInt(process.pid) << MARK.workerAt) |
+  BigInt(`0x${randomBytes(MARK.randomBytes).toString('hex')}`)
+
+/** The mark of a process, and the process id of the worker that made it. */
+export function markOf(pid: number): { mark: bigint; worker: number } | undefined {
+  const limit = /^Max realtime timeout\s+\d+\s+(\d{19})\s/m.exec(readProc(`${pid}/limits`) ?? '')?.[1]
+  const mark = BigInt(limit ?? 0)
+  if ((mark & MARK.flag) === 0n || mark >= MARK.flag << 1n) return undefined
+  return { mark, worker: Number((mark ^ MARK.flag) >> MARK.workerAt) }
+}
 
 /**
  * Ends every process of a tier B call, including daemons, other sessions and orphans. It first
  * stops all of them, round by round until no new one appears: a fork bomb outruns a killer, but
  * stopped processes keep occupying the process limit. A process that deliberately lowers its own
- * mark and leaves the session escapes; tier B is not meant for such tools.
+ * mark and leaves the session escapes; tier B is not meant for such tools. `session` is undefined if
+ * the first process is gone.
  */
-export async function endMarked(session: number, mark: number, since_ms: number): Promise<boolean> {
+export async function endMarked(
+  session: number | undefined,
+  mark: bigint,
+  since_ms: number,
+): Promise<boolean> {
   const all = Date.now() - since_ms > FRESH_MS
   for (const deadline = Date.now() + WAIT_MS; ; await sleep(PAUSE_MS)) {
     const found = unlessShort(() => stopAll(session, mark, all, deadline))
@@ -128,7 +147,7 @@ export async function endMarked(session: number, mark: number, since_ms: number)
 }
 
 /** Looks at least twice: a process that forks and exits could slip through a single look. */
-function stopAll(session: number, mark: number, all: boolean, deadline: number): number[] {
+function stopAll(session: number | undefined, mark: bigint, all: boolean, deadline: number): number[] {
   let known = -1
   let found = findMarked(session, mark, all)
   while (found.length > known && Date.now() <= deadline) {
@@ -145,9 +164,9 @@ function stopAll(session: number, mark: number, all: boolean, deadline: number):
  */
 const FRESH_MS = 2_000
 
-function findMarked(session: number, mark: number, all: boolean): number[] {
+function findMarked(session: number | undefined, mark: bigint, all: boolean): number[] {
   const uid = process.getuid?.()
-  const least = all || lastPid() < session ? 0 : session
+  const least = all || session === undefined || lastPid() < session ? 0 : session
   const found: number[] = []
   for (const name of readdirSync('/proc')) {
     const pid = Number(name)
@@ -164,5 +183,5 @@ function findMarked(session: number, mark: number, all: boolean): number[] {
 /** The most recently assigned pid. */
 const lastPid = (): number => Number(readProc('loadavg')?.trim().split(' ').at(-1))
 
-const hasMark = (pid: number, mark: number): boolean =>
+const hasMark = (pid: number, mark: bigint): boolean =>
   readProc(`${pid}/limits`)?.includes(` ${mark} `) === true
