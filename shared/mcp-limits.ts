@@ -17,7 +17,8 @@ export const MCP_LIMITS = {
   /** How often one call may be answered with a `requestState`. Clients stop at the tenth answer. */
   mcp_rounds: 9,
   /**
-   * Held requests of one agent and of a tenant. Above that, a call is answered as pending at once.
+   * Held requests of one agent and of a tenant, those of hooks included. Above that, a call is
+   * answered as pending at once.
    */
   mcp_holds_agent: 32,
   mcp_holds_tenant: 1_024,

@@ -43,4 +43,10 @@ export const TOKEN_LIMITS = {
    */
   key_set_unknown_ms: 60_000,
   key_set_retry_ms: 10_000,
+  /**
+   * How long a 401 repeats what is known of a tenant's issuers, and for how many tenants: anybody
+   * can send requests without a key.
+   */
+  challenge_ms: 2_000,
+  challenge_tenants: 256,
 } as const

@@ -232,6 +232,31 @@ const remove = command({
   },
 })
 
+const log = command({
+  words: ['upstreams', 'log'],
+  args: {},
+  flags: { after: { value: 'NUMBER', what: 'only entries after this one (default: 0)' } },
+  does: 'List who registered which server, and accepted or withdrew which definition of a tool, and what was quarantined',
+  key: 'operator',
+  async run({ flags, api, paint }) {
+    const entries = await api('readUpstreamJournal', { query: { after: Number(flags.after ?? 0) } })
+    if (!entries.ok) return entries
+    const rows = entries.value.items.map(({ seq, at_ms, kind, body }) => [
+      String(seq),
+      time(at_ms),
+      kind.slice('upstream.'.length).replaceAll('_', ' '),
+      inline(String(body['tool'] ?? body['upstream'])),
+      inline(String(body['definition'] ?? body['url'] ?? '')),
+      inline(String(body['by'] ?? '')),
+    ])
+    return ok({
+      ok: true,
+      json: entries.value.items,
+      text: listing(paint, ['', 'at', 'event', 'of', 'definition or address', 'by'], rows, 'no events'),
+    })
+  },
+})
+
 type ShownUpstream = {
   readonly name: string
   readonly url: string
@@ -253,4 +278,4 @@ function toolsText(paint: Paint, { name, url, era, fault, tools, refused }: Show
   return `upstream ${paint.bold(name)}\n${head}${listing(paint, ['tool', 'state', ''], rows, 'no tools')}`
 }
 
-export const UPSTREAMS: readonly Command[] = [add, list, show, refresh, diff, accept, withdraw, remove]
+export const UPSTREAMS: readonly Command[] = [add, list, show, refresh, diff, accept, withdraw, remove, log]

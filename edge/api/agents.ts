@@ -9,6 +9,7 @@ import { err, ok } from '../../shared/result.ts'
 import type { Env } from '../bindings.ts'
 import { logObject, runObject } from '../bindings.ts'
 import type { Canceller } from '../call/lifecycle.ts'
+import { type RunOwner, runOwner } from '../call/run.ts'
 import { authorize, isListed } from '../decision/decide.ts'
 import type { AgentPrincipal } from '../directory/directory.ts'
 import type { Identified } from '../http/intake.ts'
@@ -54,7 +55,7 @@ export const agentRoutes: Verbs<RouteNames> = {
   async putFile({ env, caller, params, body }) {
     if (!takesFiles(caller)) return err(failure('forbidden', 'none of your tools takes files'))
     const run = findRun(env, caller, params.run)
-    return run.ok ? run.value.putFile(caller.principal.name, params.sha256, body) : run
+    return run.ok ? run.value.putFile(runOwner(agentOf(caller)), params.sha256, body) : run
   },
 
   async listFiles({ env, caller, params }) {
@@ -68,10 +69,9 @@ export const agentRoutes: Verbs<RouteNames> = {
     const key = idempotencyKey(request)
     if (!run.ok) return run
     if (!key.ok) return key
-    const { directory, principal } = caller
     return run.value.propose({
-      version: directory.version,
-      agent: principal.name,
+      version: caller.directory.version,
+      agent: runOwner(agentOf(caller)),
       tool: body.tool,
       args: body.args,
       files: body.files ?? [],
@@ -91,7 +91,7 @@ export const agentRoutes: Verbs<RouteNames> = {
     const object = runObject(env, record.tenant, record.id)
     return object.propose({
       version: caller.directory.version,
-      agent: record.agent,
+      agent: runOwner(agentOf(caller)),
       tool,
       args,
       files: [],
@@ -248,8 +248,8 @@ const takesFiles = ({ directory, principal }: Identified): boolean =>
   ) // as above
 
 /** An agent reads its own runs; null stands for an operator, who reads every agent's. */
-const readerOf = ({ principal }: Identified): string | null =>
-  principal.kind === 'Agent' ? principal.name : null
+const readerOf = (caller: Identified): RunOwner | null =>
+  caller.principal.kind === 'Agent' ? runOwner(agentOf(caller)) : null
 
 /**
  * The part of a list that the caller may read. An agent gets its own, and nothing from before it was

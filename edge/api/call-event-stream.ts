@@ -8,6 +8,7 @@ import type { Result } from '../../shared/result.ts'
 import { ok } from '../../shared/result.ts'
 import type { LiveEvent, LiveState } from '../../shared/wire/output-events.ts'
 import type { runObject } from '../bindings.ts'
+import type { RunOwner } from '../call/run.ts'
 import { streamHeaders } from '../http/response-headers.ts'
 import type { OutputPiece, OutputUpdate, StreamPosition } from '../run/output-subscribers.ts'
 
@@ -15,7 +16,7 @@ type CallSubscription = {
   run: ReturnType<typeof runObject>
   n: number
   /** The agent that reads, or `null` for a reader of every agent's calls. */
-  agent: string | null
+  agent: RunOwner | null
   /** Streams with the same owner are counted together. */
   owner: string
   /** The reader already has the events up to this position. */

@@ -7,6 +7,7 @@ import { LIMITS } from '../../shared/limits.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Call } from '../../shared/wire/calls.ts'
 import { runObject } from '../bindings.ts'
+import { runOwner } from '../call/run.ts'
 import type { AgentPrincipal, LoadedDirectory } from '../directory/directory.ts'
 import { hookAnswer } from '../http/claude-code-hook.ts'
 import { originOfCaller, waitMs } from '../http/intake.ts'
@@ -28,7 +29,7 @@ export const hookRoutes: Verbs<'adviseClaudeCode'> = {
     const record = runRecord(env, agent, spec, `${CHANNEL} ${session_id}`)
     const call = await runObject(env, record.tenant, record.id).advise({
       version: directory.version,
-      agent: agent.name,
+      agent: runOwner(agent),
       tool,
       args,
       files: [],

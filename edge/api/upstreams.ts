@@ -12,6 +12,7 @@ type RouteNames =
   | 'readUpstream'
   | 'refreshUpstream'
   | 'removeUpstream'
+  | 'readUpstreamJournal'
   | 'readUpstreamTool'
   | 'acceptUpstreamTool'
   | 'withdrawUpstreamTool'
@@ -31,6 +32,9 @@ export const upstreamRoutes: Verbs<RouteNames> = {
   },
   async removeUpstream({ env, caller, params }) {
     return upstreamsOf(env, caller).remove(params.name, caller.principal.name)
+  },
+  async readUpstreamJournal({ env, caller, query }) {
+    return ok({ items: await upstreamsOf(env, caller).entries(query.after) })
   },
   async readUpstreamTool({ env, caller, params }) {
     return upstreamsOf(env, caller).diff(params.name, params.tool)

@@ -4,12 +4,20 @@ import { DEFAULT_BUDGET } from '../../shared/limits.ts'
 import type { Budget } from '../../shared/plan/plan.ts'
 import type { RunFolder } from './shared-folder.ts'
 
+/** The agent of a run. A later agent of the same name is another one (P09). */
+export type RunOwner = { readonly name: string; readonly since: number }
+
+export const runOwner = ({ name, since }: RunOwner): RunOwner => ({ name, since })
+
+export const isOwner = ({ agent, agentSince }: RunRecord, { name, since }: RunOwner): boolean =>
+  agent === name && agentSince === since
+
 /** The facts of a run that never change. */
 export type RunRecord = {
   id: string
   tenant: string
   agent: string
-  /** When the agent was created. A later agent of the same name is another agent. */
+  /** When the agent was created. */
   agentSince: number
   session: string
   channel: string | null

@@ -3,6 +3,7 @@
 
 import { canonical, digestOf, sha256 } from '../../shared/bytes/json.ts'
 import { toSignableText } from '../../shared/bytes/signable-text.ts'
+import { identityOfActor } from '../../shared/evidence/actor.ts'
 import type { CallOrigin } from '../../shared/evidence/origin.ts'
 import { originMember } from '../../shared/evidence/origin.ts'
 import type { DigestInput, ToolRef } from '../../shared/evidence/statement.ts'
@@ -20,7 +21,7 @@ import type { Change } from '../../shared/wire/explanation.ts'
 import { askRecord } from '../approvals/card.ts'
 import { coverage, mayStand } from '../approvals/standing.ts'
 import type { ApprovalRecord, CallRecord, Proposal, RecordedAnswer } from '../call/lifecycle.ts'
-import type { RunRecord, RunRow } from '../call/run.ts'
+import type { RunOwner, RunRecord, RunRow } from '../call/run.ts'
 import { hasMetSecret, type RunFolder, sharedSecret } from '../call/shared-folder.ts'
 import type { Used } from '../call/usage.ts'
 import type { AgentPrincipal, LoadedDirectory, LoadedTool } from '../directory/directory.ts'
@@ -31,7 +32,7 @@ import type { Snapshot } from './snapshot.ts'
 import { snapshotOf } from './snapshot.ts'
 
 export type ResolvedProposal = {
-  agent: string
+  agent: RunOwner
   tool: string
   args: Record<string, unknown>
   files: readonly InputFile[]
@@ -73,7 +74,7 @@ type UsedBefore = { used: Used | 'uncounted' | null; shadowUsed: Used | 'uncount
 export function prepareProposal(
   directory: LoadedDirectory,
   row: RunRow,
-  { agent, tool: name, args, files, origin, advice }: ResolvedProposal,
+  { tool: name, args, files, origin, advice }: ResolvedProposal,
   { used, shadowUsed, now }: UsedBefore,
 ): PreparedProposal {
   const { record, folder } = row
@@ -95,10 +96,7 @@ export function prepareProposal(
   const principal = agentOf(directory, record)
   const tool = directory.tools.get(name)
   if (principal === undefined)
-    return closed(
-      'run_ended',
-      `the agent that created this run was removed; \`${agent}\` has to create its own run`,
-    )
+    return closed('run_ended', 'the agent that created this run was removed; create another run')
   const withheld = directory.quarantine.get(name)
   if (withheld !== undefined)
     return refused(isListed(principal, name) ? failure('tool_changed', withheld) : unknownTool(name))
@@ -241,23 +239,28 @@ export const unknownTool = (name: string): Failure => ({
 const namesOf = (files: readonly FileRef[] = []): string =>
   canonical(files.map(({ path, sha256 }) => [path, sha256]))
 
+const actorIn = ({ actor }: CallOrigin = {}): string =>
+  canonical(actor === undefined ? null : identityOfActor(actor))
+
 /**
- * Idempotent replay: returns the existing call if the payload matches and the agent may still read
- * it. The origin is not compared: an agent that repeats a call may word its reason differently.
+ * Idempotent replay: returns the existing call if payload and actor match and the agent may still
+ * read it. Policy may have decided the call for its actor alone (L1). The rest of the origin is not
+ * compared: an agent that repeats a call may word its reason differently.
  */
 export function replayProposal(
   directory: LoadedDirectory,
   known: CallRecord,
-  { agent, tool, args, files }: Omit<ResolvedProposal, 'files'> & { files: readonly FileRef[] },
+  { agent, tool, args, files, origin }: Omit<ResolvedProposal, 'files'> & { files: readonly FileRef[] },
 ): Result<CallRecord> {
   const { argsSha256 } = known.proposal.asked ?? known.proposal
   if (
     known.proposal.tool.name !== tool ||
     argsSha256 !== digestOf(args) ||
-    namesOf(known.proposal.files) !== namesOf(files)
+    namesOf(known.proposal.files) !== namesOf(files) ||
+    actorIn(known.proposal.origin) !== actorIn(origin)
   )
     return err(failure('idempotency_key_reused', 'the idempotency key was already used for another call'))
-  const principal = directory.agents.get(agent)
+  const principal = directory.agents.get(agent.name)
   const may = principal !== undefined && authorize(directory, principal, 'run.read').allowed
   return may ? ok(known) : err(failure('forbidden', 'policy does not permit `run.read`'))
 }

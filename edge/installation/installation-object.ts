@@ -7,7 +7,6 @@ import { DurableObject } from 'cloudflare:workers'
 import { and, asc, count, desc, eq, gt, lte, or } from 'drizzle-orm'
 import migrations from '../../migrations/installation/migrations.js'
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
-import { entryHash, GENESIS } from '../../shared/evidence/journal.ts'
 import { type Failure, failure } from '../../shared/failures.ts'
 import { INSTALLATION_LOG, mintKey } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -18,6 +17,7 @@ import { DEFAULT_QUOTA, MAX_TENANTS, withChange } from '../../shared/wire/tenant
 import type { Env } from '../bindings.ts'
 import { DEFAULT_TENANT, logObject, tenancy } from '../bindings.ts'
 import { forgetTenant } from '../http/known-tenants.ts'
+import { entriesAfter, nextEntry } from '../platform/chained-journal.ts'
 import { openDatabase } from '../platform/database.ts'
 import { journal, tenants } from './tables.ts'
 
@@ -221,7 +221,8 @@ export class InstallationObject extends DurableObject<Env> {
   }
 
   async entries(after: number): Promise<JournalEntry[]> {
-    const before = after === 0 ? GENESIS : this.#db.select().from(journal).where(eq(journal.seq, after)).get()
+    const before =
+      after === 0 ? undefined : this.#db.select().from(journal).where(eq(journal.seq, after)).get()
     const rows = this.#db
       .select()
       .from(journal)
@@ -229,20 +230,17 @@ export class InstallationObject extends DurableObject<Env> {
       .orderBy(asc(journal.seq))
       .limit(LIMITS.page)
       .all()
-    let prev = before?.hash ?? GENESIS.hash
-    return rows.map(({ seq, at, kind, body, hash }) => {
-      const entry = { seq, at_ms: at, kind, call: null, body, prev, hash }
-      prev = hash
-      return entry
-    })
+    return entriesAfter(before, rows)
   }
 
   /** Runs in the transaction of the change it records; the alarm is set in the same commit. */
   #journal(kind: string, tenant: string, details: Record<string, unknown>): void {
-    const last = this.#db.select().from(journal).orderBy(desc(journal.seq)).limit(1).get() ?? GENESIS
-    const [seq, at, body] = [last.seq + 1, Date.now(), { tenant, ...details }]
-    const hash = entryHash({ seq, at_ms: at, kind, call: null, body, prev: last.hash })
-    this.#db.insert(journal).values({ seq, at, kind, tenant, body, hash }).run()
+    const last = this.#db.select().from(journal).orderBy(desc(journal.seq)).limit(1).get()
+    const entry = nextEntry(last, kind, { tenant, ...details })
+    this.#db
+      .insert(journal)
+      .values({ tenant, ...entry })
+      .run()
     void this.ctx.storage.setAlarm(Date.now() + 1)
   }
 

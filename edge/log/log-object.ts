@@ -3,7 +3,7 @@
 // runs. It contains no arguments and no outputs.
 
 import { DurableObject } from 'cloudflare:workers'
-import { and, asc, count, desc, eq, gt, gte, inArray, lt, max, ne, sql } from 'drizzle-orm'
+import { and, asc, count, desc, eq, gt, gte, inArray, lt, max, ne, notInArray, sql } from 'drizzle-orm'
 import migrations from '../../migrations/log/migrations.js'
 import { signCheckpoint } from '../../shared/evidence/checkpoint.ts'
 import type { ShadowDecision } from '../../shared/evidence/journal.ts'
@@ -30,11 +30,9 @@ import {
 } from './call-index-store.ts'
 import { leaves, nodes } from './tables.ts'
 
-/**
- * The source of the leaves from the tenant's skill journal, each entry of which is a leaf without a
- * call.
- */
+/** The sources of leaves from the tenant's journals, each entry of which is a leaf without a call. */
 export const SKILL_JOURNAL = 'skills'
+export const UPSTREAM_JOURNAL = 'upstreams'
 
 /** The end of one call, as the run's journal records it. */
 export type Leaf = {
@@ -60,7 +58,7 @@ type EndedCall = {
   took_ms: number
 }
 
-const OF_CALLS = ne(leaves.run, SKILL_JOURNAL)
+const OF_CALLS = notInArray(leaves.run, [SKILL_JOURNAL, UPSTREAM_JOURNAL])
 
 const hashOf = (journalHash: string): string => leafHash(Buffer.from(journalHash, 'hex'))
 

@@ -2,6 +2,7 @@
 
 import { type Failure, failure } from '../../shared/failures.ts'
 import { identityOf } from '../bindings.ts'
+import { runOwner } from '../call/run.ts'
 import { requirePermission } from '../decision/decide.ts'
 import { problem } from '../http/problem.ts'
 import { requestId } from '../http/request-id.ts'
@@ -186,5 +187,8 @@ async function cancelRequest(
   if (!requirePermission(directory, agent, 'run.cancel').ok) return
   const handle = findRunFor({ env, agent }, { era: 'legacy', ours: {} }, headers, path)
   if (handle.ok && handle.value.oneClient)
-    await handle.value.run.cancelRequest(agent.name, JSON.stringify(id), { kind: 'agent', name: agent.name })
+    await handle.value.run.cancelRequest(runOwner(agent), JSON.stringify(id), {
+      kind: 'agent',
+      name: agent.name,
+    })
 }

@@ -4,6 +4,7 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import type { Call } from '../../shared/wire/calls.ts'
 import type { tenantObject } from '../bindings.ts'
+import type { RunOwner } from '../call/run.ts'
 import type { FoundCall } from '../run/find-run.ts'
 import type { OutputUpdate, StreamPosition } from '../run/output-subscribers.ts'
 import { statusLine } from './outcome.ts'
@@ -12,7 +13,7 @@ import { type Id, notification } from './rpc.ts'
 const OUTPUT_PAUSE_MS = 1_000
 
 export type FollowRequest = FoundCall & {
-  readonly agent: string
+  readonly agent: RunOwner
   readonly tenant: ReturnType<typeof tenantObject>
   readonly approval: Call['approval']
   readonly token: Id | null

@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import { LIMITS } from '../../shared/limits.ts'
 import { tenantObject } from '../bindings.ts'
+import { runOwner } from '../call/run.ts'
 import type { FoundCall } from '../run/find-run.ts'
 import type { StreamPosition } from '../run/output-subscribers.ts'
 import type { McpContext } from './context.ts'
@@ -128,11 +129,11 @@ type TaskChange = {
 /** The next change of a task's state; `params` is null if nothing changed in time. */
 async function nextOf(context: McpContext, task: Task): Promise<TaskChange> {
   const { run, n } = task.found
-  const { name } = context.agent
-  const update = await run.nextOutput(name, n, null, task.position, RENEW_MS)
+  const agent = runOwner(context.agent)
+  const update = await run.nextOutput(agent, n, null, task.position, RENEW_MS)
   if (!update.ok) return { task, params: null, goesOn: false }
   const { position, changed, end } = update.value
-  const call = changed ? await run.read(name, n, 0) : undefined
+  const call = changed ? await run.read(agent, n, 0) : undefined
   const params = call?.ok === true ? detailedTask(context, task.id, call.value) : null
   return { task: { ...task, position }, params, goesOn: end === null && params?.['status'] !== 'completed' }
 }

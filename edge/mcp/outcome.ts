@@ -167,12 +167,39 @@ function ownResult(call: Call, options: ResultOptions): ResultBody {
   const structured = structuredOf(call)
   const read = OwnResult.safeParse(structured)
   if (!read.success) return failed(['It ran, but its output is not an MCP result.'], outputOf(call, options))
-  const { content, structuredContent, isError } = read.data
+  const { structuredContent, isError } = read.data
+  const content = shortened(read.data.content, call, options)
   return {
     content,
     ...(structuredContent === undefined ? {} : { structuredContent }),
     ...(isError === true ? { isError } : {}),
   }
+}
+
+type OwnBlock = z.infer<typeof Content>
+
+/** Text up to the limit. An image or a sound is not text, and a part of one is of no use. */
+function shortened(
+  blocks: readonly OwnBlock[],
+  { id, run }: Call,
+  { publicUrl, chars }: ResultOptions,
+): readonly (OwnBlock | Block)[] {
+  if (blocks.reduce((sum, block) => sum + textLength(block), 0) <= chars) return blocks
+  const kept: OwnBlock[] = []
+  let left = chars
+  for (const block of blocks) {
+    const length = textLength(block)
+    if (length <= left) kept.push(block)
+    else if (block.type === 'text' && left > 0) kept.push({ ...block, text: cut(block.text, left) })
+    left = Math.max(0, left - length)
+  }
+  return [...kept, text(`The output is cut; all of it is at ${publicUrl}/v1/runs/${run}/calls/${id}.`)]
+}
+
+function textLength(block: OwnBlock): number {
+  if (block.type === 'text') return block.text.length
+  const embedded = block.type === 'resource' ? block.resource['text'] : undefined
+  return typeof embedded === 'string' ? embedded.length : 0
 }
 
 const declaresOutput = ({ plan }: Call): boolean => plan?.executor.output !== undefined

@@ -74,7 +74,6 @@ function existing({ env, agent }: Caller, id: string): Result<RunHandle, RpcErro
     : err(invalidParams(run.error.detail))
 }
 
-/** An agent that is deleted and created again under the same name gets other runs. */
 function created(
   { env, agent }: Caller,
   key: string,
@@ -82,6 +81,6 @@ function created(
   oneClient: boolean,
 ): RunHandle {
   const spec = session === undefined ? {} : { session }
-  const record = runRecord(env, agent, spec, `${key} ${agent.since}`)
+  const record = runRecord(env, agent, spec, key)
   return { run: runObject(env, record.tenant, record.id), runId: record.id, create: record, oneClient }
 }

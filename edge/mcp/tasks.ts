@@ -7,6 +7,7 @@ import { LIMITS } from '../../shared/limits.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import type { Call } from '../../shared/wire/calls.ts'
 import { type Env, identityOf } from '../bindings.ts'
+import { runOwner } from '../call/run.ts'
 import { requirePermission } from '../decision/decide.ts'
 import type { AgentPrincipal } from '../directory/directory.ts'
 import { preferredWait } from '../http/intake.ts'
@@ -87,15 +88,15 @@ export async function answerTask(context: McpContext, request: McpRequest): Prom
   const { run, n } = found.value
   if (method === 'tasks/get') {
     const wait = Math.min(preferredWait(context.request) ?? 0, LIMITS.mcp_hold_task_s) * 1000
-    const call = await run.readForClient(agent.name, n, wait)
+    const call = await run.readForClient(runOwner(agent), n, wait)
     if (!call.ok) return errorAnswer(id, NO_TASK)
-    if (!isPending(call.value)) await run.answered(agent.name, n, null, true)
+    if (!isPending(call.value)) await run.answered(runOwner(agent), n, null, true)
     return jsonAnswer(
       resultMessage(id, resultFor(era, detailedTask(context, String(params['taskId']), call.value))),
     )
   }
   if (method === 'tasks/cancel') {
-    const cancelled = await run.cancel(agent.name, n, { kind: 'agent', name: agent.name })
+    const cancelled = await run.cancel(runOwner(agent), n, { kind: 'agent', name: agent.name })
     if (!cancelled.ok && cancelled.error.code === failure('not_found', '').code)
       return errorAnswer(id, NO_TASK)
   }

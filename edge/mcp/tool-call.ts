@@ -11,6 +11,7 @@ import { LIMITS } from '../../shared/limits.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import type { Call } from '../../shared/wire/calls.ts'
 import { identityOf, tenantObject } from '../bindings.ts'
+import { type RunOwner, runOwner } from '../call/run.ts'
 import { isListed, requirePermission } from '../decision/decide.ts'
 import { preferredWait } from '../http/intake.ts'
 import { callOf, type FoundCall } from '../run/find-run.ts'
@@ -98,7 +99,7 @@ async function propose(context: McpContext, request: McpRequest, { name, args }:
   const hold = holdMs(context, request)
   const input = {
     version: directory.version,
-    agent: agent.name,
+    agent: runOwner(agent),
     tool: name,
     args,
     files: [],
@@ -157,7 +158,7 @@ async function awaitCall(
   const found = callOf(env, agent.tenant, callId)
   const hold = wait ?? holdMs(context, request)
   const call = found.ok
-    ? await found.value.run.readForClient(agent.name, found.value.n, Math.min(hold, LIMITS.mcp_quick_ms))
+    ? await found.value.run.readForClient(runOwner(agent), found.value.n, Math.min(hold, LIMITS.mcp_quick_ms))
     : found
   if (!found.ok || !call.ok) return toolResult(request, UNKNOWN_CALL)
   const awaited = {
@@ -182,7 +183,7 @@ async function answerAwaited(
   const { env, agent } = context
   const { call, found, onlyLead, request: requestKey } = awaited
   const last = (now: Call): LastMessage => {
-    const received = noteAnswer(agent.name, found, requestKey, now)
+    const received = noteAnswer(runOwner(agent), found, requestKey, now)
     return { message: messageOn(context, request, params, { ...awaited, call: now }), ...received }
   }
   const place = randomUUID()
@@ -196,7 +197,7 @@ async function answerAwaited(
   }
   const following = {
     ...found,
-    agent: agent.name,
+    agent: runOwner(agent),
     tenant: tenantObject(env, agent.tenant),
     approval: call.approval,
     token: context.accepted.stream ? request.meta.progressToken : null,
@@ -209,14 +210,14 @@ async function answerAwaited(
   return answerHeld(context, {
     id: request.id,
     messages: messages(),
-    gone: async () => (onlyLead ? found.run.abandoned(agent.name, found.n) : undefined),
+    gone: async () => (onlyLead ? found.run.abandoned(runOwner(agent), found.n) : undefined),
     released: () => tenantObject(env, agent.tenant).releaseRequest(place),
   })
 }
 
 /** Reports to the run that the client has the answer. Denials and pending calls need no report. */
 function noteAnswer(
-  agent: string,
+  agent: RunOwner,
   { run, n }: FoundCall,
   request: string | null,
   call: Call,

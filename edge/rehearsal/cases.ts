@@ -145,7 +145,7 @@ function outcomeOf(
   const prepared = prepareProposal(
     directory,
     row,
-    { ...request, origin: request.actor === undefined ? {} : { actor: request.actor } },
+    { ...request, agent, origin: request.actor === undefined ? {} : { actor: request.actor } },
     { used: counted, shadowUsed: counted, now },
   )
   if (prepared.kind !== 'new') return refusedOutcome(prepared.failure)

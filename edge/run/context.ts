@@ -34,6 +34,7 @@ export type RunReads = Pick<
   | 'callToJoin'
   | 'abandoned'
   | 'isAbandoned'
+  | 'isDelivered'
   | 'everyCall'
   | 'due'
   | 'nextDue'

@@ -35,8 +35,7 @@ export function callOf(env: Env, tenant: string, call: string, run?: string): Re
 export function runRecord(env: Env, agent: AgentPrincipal, spec: RunSpec, key: string | null): RunRecord {
   const { idKey } = identityOf(env)
   const now = Date.now()
-  const id =
-    key === null ? newRunId(agent.tenant, idKey, now) : runIdFor(agent.tenant, agent.name, key, idKey)
+  const id = key === null ? newRunId(agent.tenant, idKey, now) : runIdFor(agent.tenant, agent, key, idKey)
   return {
     id,
     tenant: agent.tenant,

@@ -12,7 +12,7 @@ import type { Run } from '../../shared/wire/runs.ts'
 import { identityOf } from '../bindings.ts'
 import type { CallRecord } from '../call/lifecycle.ts'
 import { hasEnded } from '../call/lifecycle.ts'
-import type { RunRow } from '../call/run.ts'
+import { isOwner, type RunOwner, type RunRow } from '../call/run.ts'
 import { digestInput, dryRunAgain } from '../decision/proposal.ts'
 import { directoryOf } from '../directory/directory.ts'
 import type { RunContext } from './context.ts'
@@ -29,10 +29,10 @@ const NO_ATTESTATION = failure('not_found', 'no attestation yet: the call has no
 const NO_SNAPSHOT = failure('not_found', 'the call was decided before snapshots were kept')
 
 /** `agent` is null if the caller may read every agent's runs. */
-export const mayRead = (row: RunRow | undefined, agent: string | null): row is RunRow =>
-  row !== undefined && (agent === null || agent === row.record.agent)
+export const mayRead = (row: RunRow | undefined, agent: RunOwner | null): row is RunRow =>
+  row !== undefined && (agent === null || isOwner(row.record, agent))
 
-export const readableCall = (run: RunContext, agent: string | null, n: number): CallRecord | undefined =>
+export const readableCall = (run: RunContext, agent: RunOwner | null, n: number): CallRecord | undefined =>
   mayRead(run.row, agent) ? run.store.call(n) : undefined
 
 export function viewCall(run: RunContext, record: CallRecord): Call {
@@ -45,7 +45,7 @@ export function viewCall(run: RunContext, record: CallRecord): Call {
 /** Waits up to `waitMs` for the end of the call. */
 export async function readCall(
   run: RunContext,
-  agent: string | null,
+  agent: RunOwner | null,
   n: number,
   waitMs: number,
 ): Promise<Result<Call>> {
@@ -56,16 +56,16 @@ export async function readCall(
   return readCall(run, agent, n, 0)
 }
 
-export const readRun = ({ row }: RunContext, agent: string | null): Result<Run> =>
+export const readRun = ({ row }: RunContext, agent: RunOwner | null): Result<Run> =>
   mayRead(row, agent) ? ok(runView(row)) : err(NO_RUN)
 
-export const listFiles = ({ row, store }: RunContext, agent: string | null): Result<HeldFile[]> =>
+export const listFiles = ({ row, store }: RunContext, agent: RunOwner | null): Result<HeldFile[]> =>
   mayRead(row, agent) ? ok(store.files.list()) : err(NO_RUN)
 
 /** The entries after `after`; if there are none yet, waits up to `waitMs` for the next one. */
 export async function readJournal(
   run: RunContext,
-  agent: string | null,
+  agent: RunOwner | null,
   after: number,
   waitMs: number,
 ): Promise<Result<JournalEntry[]>> {
@@ -75,7 +75,7 @@ export async function readJournal(
   return ok(run.store.journal(record.id, after, agent === null))
 }
 
-export function readAttestation(run: RunContext, agent: string | null, n: number): Result<Bundle> {
+export function readAttestation(run: RunContext, agent: RunOwner | null, n: number): Result<Bundle> {
   const record = readableCall(run, agent, n)
   if (run.row === undefined || record === undefined) return err(NO_CALL)
   const { tool, args, plan } = record.proposal
@@ -84,7 +84,7 @@ export function readAttestation(run: RunContext, agent: string | null, n: number
   return ok({ format: BUNDLE_FORMAT, ...stored, call: digestInput(run.row.record, n, tool, args, plan) })
 }
 
-export function readSnapshot(run: RunContext, agent: string | null, n: number): Result<PolicySnapshot> {
+export function readSnapshot(run: RunContext, agent: RunOwner | null, n: number): Result<PolicySnapshot> {
   const record = readableCall(run, agent, n)
   if (record === undefined) return err(NO_CALL)
   const text = run.store.snapshot(record.status.decision.snapshot)
@@ -93,7 +93,7 @@ export function readSnapshot(run: RunContext, agent: string | null, n: number): 
 
 export function readFile(
   run: RunContext,
-  agent: string | null,
+  agent: RunOwner | null,
   n: number,
   digest: string,
 ): Result<{ path: string; bytes: Uint8Array }> {
@@ -105,7 +105,11 @@ export function readFile(
 }
 
 /** The decision on the call if it were proposed now, with its present answers. */
-export async function explainCall(run: RunContext, agent: string | null, n: number): Promise<Result<DryRun>> {
+export async function explainCall(
+  run: RunContext,
+  agent: RunOwner | null,
+  n: number,
+): Promise<Result<DryRun>> {
   const record = readableCall(run, agent, n)
   if (run.row === undefined || record === undefined) return err(NO_CALL)
   const directory = await directoryOf(run.env, run.row.record.tenant)

@@ -4,6 +4,7 @@
 
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { base32 } from '../../shared/ids.ts'
+import type { RunOwner } from '../call/run.ts'
 
 const CROCKFORD = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 
@@ -21,11 +22,17 @@ export function newRunId(tenant: string, key: Buffer, nowMs: number): string {
 }
 
 /**
- * The run id of an agent's idempotency key: the same key reaches the same object without an index.
+ * The run id of an agent's idempotency key: the same key reaches the same object without an index,
+ * and never the run of an earlier agent of that name (P09).
  */
-export function runIdFor(tenant: string, agent: string, idempotencyKey: string, key: Buffer): string {
+export function runIdFor(
+  tenant: string,
+  { name, since }: RunOwner,
+  idempotencyKey: string,
+  key: Buffer,
+): string {
   const seed = createHash('sha256')
-    .update(JSON.stringify([tenant, agent, idempotencyKey]))
+    .update(JSON.stringify([tenant, name, since, idempotencyKey]))
     .digest()
   seed[0] = 0x7f // later than the time in any id of `newRunId`, so the two never collide
   return sealed(tenant, seed.subarray(0, 11), key)

@@ -20,7 +20,7 @@ import type { Preview } from '../approvals/argument-edits.ts'
 import type { FullText } from '../approvals/card.ts'
 import type { Env } from '../bindings.ts'
 import type { Canceller } from '../call/lifecycle.ts'
-import type { RunRecord } from '../call/run.ts'
+import type { RunOwner, RunRecord } from '../call/run.ts'
 import type { WorkerKey } from '../call/settlement.ts'
 import { isDeleted } from '../directory/directory.ts'
 import { eraseObject } from '../platform/database.ts'
@@ -69,19 +69,19 @@ export class RunObject extends DurableObject<Env> {
     return clients.proposeForClient(this.#run, input, request)
   }
 
-  async readForClient(agent: string, n: number, waitMs: number): Promise<Result<Call>> {
+  async readForClient(agent: RunOwner, n: number, waitMs: number): Promise<Result<Call>> {
     return clients.readForClient(this.#run, agent, n, waitMs)
   }
 
-  async answered(agent: string, n: number, request: string | null, delivered: boolean): Promise<void> {
+  async answered(agent: RunOwner, n: number, request: string | null, delivered: boolean): Promise<void> {
     await clients.noteAnswer(this.#run, agent, n, request, delivered)
   }
 
-  async abandoned(agent: string, n: number): Promise<void> {
+  async abandoned(agent: RunOwner, n: number): Promise<void> {
     await clients.abandonCall(this.#run, agent, n)
   }
 
-  async cancelRequest(agent: string, request: string, by: Canceller): Promise<void> {
+  async cancelRequest(agent: RunOwner, request: string, by: Canceller): Promise<void> {
     await clients.cancelRequest(this.#run, agent, request, by)
   }
 
@@ -90,15 +90,15 @@ export class RunObject extends DurableObject<Env> {
     return adviseOn(this.#run, input)
   }
 
-  async cancel(agent: string | null, n: number, by: Canceller): Promise<Result<Call>> {
+  async cancel(agent: RunOwner | null, n: number, by: Canceller): Promise<Result<Call>> {
     return cancelCall(this.#run, agent, n, by)
   }
 
-  async cancelRun(agent: string | null, by: Canceller): Promise<Result<Run>> {
+  async cancelRun(agent: RunOwner | null, by: Canceller): Promise<Result<Run>> {
     return cancelRun(this.#run, agent, by)
   }
 
-  async putFile(agent: string, digest: string, bytes: Uint8Array): Promise<Result<StoredFile>> {
+  async putFile(agent: RunOwner, digest: string, bytes: Uint8Array): Promise<Result<StoredFile>> {
     const refusal = () => {
       const { row } = this.#run
       return reads.mayRead(row, agent) ? (row.cancelled ? CANCELLED : undefined) : NO_RUN
@@ -106,45 +106,45 @@ export class RunObject extends DurableObject<Env> {
     return this.#run.uploads.put(this.#run, refusal, digest, bytes)
   }
 
-  async listFiles(agent: string | null): Promise<Result<HeldFile[]>> {
+  async listFiles(agent: RunOwner | null): Promise<Result<HeldFile[]>> {
     return reads.listFiles(this.#run, agent)
   }
 
-  async read(agent: string | null, n: number, waitMs: number): Promise<Result<Call>> {
+  async read(agent: RunOwner | null, n: number, waitMs: number): Promise<Result<Call>> {
     return reads.readCall(this.#run, agent, n, waitMs)
   }
 
-  async readRun(agent: string | null): Promise<Result<Run>> {
+  async readRun(agent: RunOwner | null): Promise<Result<Run>> {
     return reads.readRun(this.#run, agent)
   }
 
-  async journal(agent: string | null, after: number, waitMs: number): Promise<Result<JournalEntry[]>> {
+  async journal(agent: RunOwner | null, after: number, waitMs: number): Promise<Result<JournalEntry[]>> {
     return reads.readJournal(this.#run, agent, after, waitMs)
   }
 
-  async attestation(agent: string | null, n: number): Promise<Result<Bundle>> {
+  async attestation(agent: RunOwner | null, n: number): Promise<Result<Bundle>> {
     return reads.readAttestation(this.#run, agent, n)
   }
 
-  async snapshot(agent: string | null, n: number): Promise<Result<PolicySnapshot>> {
+  async snapshot(agent: RunOwner | null, n: number): Promise<Result<PolicySnapshot>> {
     return reads.readSnapshot(this.#run, agent, n)
   }
 
   async file(
-    agent: string | null,
+    agent: RunOwner | null,
     n: number,
     digest: string,
   ): Promise<Result<{ path: string; bytes: Uint8Array }>> {
     return reads.readFile(this.#run, agent, n, digest)
   }
 
-  async explanation(agent: string | null, n: number): Promise<Result<DryRun>> {
+  async explanation(agent: RunOwner | null, n: number): Promise<Result<DryRun>> {
     return reads.explainCall(this.#run, agent, n)
   }
 
   /** New output of a call for one subscriber; waits for some up to `ms`. */
   async nextOutput(
-    agent: string | null,
+    agent: RunOwner | null,
     n: number,
     ...subscription: [Subscriber | null, StreamPosition, number]
   ): Promise<Result<OutputUpdate>> {

@@ -1,6 +1,6 @@
 // The database of one run. Statements are prepared once per object and used by every call.
 
-import { and, asc, desc, eq, gt, isNotNull, lte, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, gt, isNotNull, isNull, lte, sql } from 'drizzle-orm'
 import migrations from '../../migrations/run/migrations.js'
 import type { Envelope } from '../../shared/evidence/dsse.ts'
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
@@ -121,6 +121,11 @@ function clientStatements(db: Database) {
       .update(calls)
       .set({ joinKey: null, cancelAt: null })
       .where(eq(calls.n, p('n')))
+      .prepare(),
+    isDelivered: db
+      .select({ n: calls.n })
+      .from(calls)
+      .where(and(eq(calls.n, p('n')), isNull(calls.joinKey), isNull(calls.cancelAt)))
       .prepare(),
     cancelAt: db
       .update(calls)
@@ -300,6 +305,11 @@ export class RunStore {
 
   markDelivered(n: number): void {
     this.#q.markDelivered.run({ n })
+  }
+
+  /** Whether nothing is left to note once the client has the answer. */
+  isDelivered(n: number): boolean {
+    return this.#q.isDelivered.get({ n }) !== undefined
   }
 
   cancelAt(n: number, at: number | null): void {

@@ -17,6 +17,7 @@ import { identityOf, outboundNetwork, tenantUpstreams } from '../bindings.ts'
 import type { CallRecord } from '../call/lifecycle.ts'
 import type { RunRow } from '../call/run.ts'
 import { executedAtEdge } from '../call/settlement.ts'
+import { directoryOf } from '../directory/directory.ts'
 import { completeUtf8Length } from '../platform/utf8-boundary.ts'
 import { executeUpstreamCall, type UpstreamExecution, unsentExecution } from '../upstreams/execute.ts'
 import { claimForUpstream, type UpstreamClaim } from './commands/claim.ts'
@@ -65,11 +66,12 @@ export async function carryOutUpstreamCall(
       deadline: claim.grant.issued_at_ms + plan.limits.timeout_ms,
       lookAgain: async () => {
         const again = await look(true)
-        return again.ok ? again.value : null
+        const { quarantine } = await directoryOf(run.env, tenant)
+        return again.ok && !quarantine.has(claim.tool) ? again.value : null // U01
       },
       show: (text) => showNote(run, claim, text),
     })
-    if (execution.listChanged) await upstreams.changed(upstream).catch(() => undefined)
+    if (execution.outdated) await upstreams.changed(upstream).catch(() => undefined)
     await settle(run, claim, execution)
   } finally {
     clearInterval(alive)

@@ -348,6 +348,21 @@ export const upstreams = sqliteTable('upstreams', {
   refused: text({ mode: 'json' }).$type<{ tool: string; why: string }[]>().notNull(),
 })
 
+/** The journal of upstreams: hash-chained, and each entry is a leaf of the tenant's log. */
+export const upstreamJournal = sqliteTable(
+  'upstream_journal',
+  {
+    seq: integer().primaryKey(),
+    at: integer().notNull(),
+    kind: text().notNull(),
+    body: text({ mode: 'json' }).$type<Record<string, unknown>>().notNull(),
+    hash: text().notNull(),
+    /** Whether the log has accepted it. */
+    logged: integer({ mode: 'boolean' }).notNull().default(false),
+  },
+  (table) => [index('upstream_journal_logged').on(table.logged)],
+)
+
 /**
  * Tools of upstreams: the definition that an operator accepted, and the one that the server showed
  * last. `quarantined`: it has shown another one since, whatever it shows now.

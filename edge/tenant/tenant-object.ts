@@ -36,15 +36,18 @@ import { FileQuotaStore } from './file-quota-store.ts'
 import { type Changes, type InboxPage, type InboxQuery, InboxStore, type ListQuery } from './inbox-store.ts'
 import { InstallationRequests } from './installation-requests.ts'
 import { type IssuerRecord, IssuerStore } from './issuer-store.ts'
+import { LogDelivery } from './log-delivery.ts'
 import type { ApprovalMetrics } from './metrics.ts'
 import { type Expected, type PolicyPut, PolicyStore, type StoredPolicySet } from './policy-store.ts'
 import { type AgentRecord, type PrincipalRecord, PrincipalStore } from './principal-store.ts'
 import { SecretStore } from './secret-store.ts'
+import { SkillJournal } from './skills/journal-store.ts'
 import { SkillRegistry } from './skills/skill-registry.ts'
 import { StandingIndex } from './standing-index-store.ts'
 import { agents, meta, operators } from './tables.ts'
 import { TenancyStore } from './tenancy-store.ts'
 import { ToolStore } from './tool-store.ts'
+import { UpstreamJournal } from './upstream-journal-store.ts'
 import { UpstreamRegistry } from './upstream-registry.ts'
 import { UpstreamStore } from './upstream-store.ts'
 import { WorkerStore } from './worker-store.ts'
@@ -63,15 +66,24 @@ export class TenantObject extends DurableObject<Env> {
   readonly #issuerKeys = new KeySource(outboundNetwork(this.env))
   readonly #tools = new ToolStore(this.#db, (write) => this.#change(write), this.#policySets)
   readonly #alarm = new Alarm(this.ctx.storage, () => null)
-  readonly #skills = new SkillRegistry(this.#db, (write) => this.#change(write), this.#tools, {
-    env: this.env,
-    tenant: this.#tenant,
-    alarm: this.#alarm,
-  })
+  readonly #skillJournal = new SkillJournal(this.#db)
+  readonly #upstreamJournal = new UpstreamJournal(this.#db)
+  readonly #delivery = new LogDelivery(this.env, this.#tenant, this.#alarm, [
+    this.#skillJournal,
+    this.#upstreamJournal,
+  ])
+  readonly #skills = new SkillRegistry(
+    this.#db,
+    (write) => this.#change(write),
+    this.#tools,
+    this.#skillJournal,
+    this.#delivery,
+  )
   readonly #upstreams = new UpstreamRegistry(
-    new UpstreamStore(this.#db, (write) => this.#change(write), this.#tools),
-    this.env,
-    this.#tenant,
+    new UpstreamStore(this.#db, (write) => this.#change(write), this.#tools, this.#upstreamJournal),
+    this.#upstreamJournal,
+    this.#delivery,
+    { env: this.env, tenant: this.#tenant },
   )
   readonly #standing = new StandingIndex(this.#db)
   readonly #workers = new WorkerStore(this.#db, (write) => this.#change(write))
@@ -79,7 +91,7 @@ export class TenantObject extends DurableObject<Env> {
   readonly #inbox = new InboxStore(this.#db)
   readonly #files = new FileQuotaStore(this.#db)
   readonly #followers = new StreamSlots()
-  /** MCP requests that are held; none longer than the longest wait. */
+  /** MCP requests and hooks that are held; none longer than the longest wait. */
   readonly #holds = new StreamSlots(
     LIMITS.mcp_holds_tenant,
     LIMITS.mcp_holds_agent,
@@ -308,7 +320,7 @@ export class TenantObject extends DurableObject<Env> {
   }
   override async alarm(): Promise<void> {
     this.#alarm.rang()
-    await this.#skills.sendToLog()
+    await this.#delivery.send()
   }
 
   // ── Upstreams ──
@@ -480,7 +492,7 @@ export class TenantObject extends DurableObject<Env> {
   async approvalChange(id: string, known: number, ms: number): Promise<number> {
     return this.#inbox.follow(id, known, ms)
   }
-  /** Takes a place for an MCP request that has to wait; false if there is none. */
+  /** Takes a place for an MCP request or a hook that has to wait; false if there is none. */
   async holdRequest(request: string, agent: string): Promise<boolean> {
     return this.#holds.enter(request, agent, Date.now()).ok
   }

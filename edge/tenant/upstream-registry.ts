@@ -2,6 +2,7 @@
 // place that looks at servers, so that concurrent calls share a look.
 
 import { RpcTarget } from 'cloudflare:workers'
+import type { JournalEntry } from '../../shared/evidence/journal.ts'
 import { failure } from '../../shared/failures.ts'
 import { RESERVED_TOOL_PREFIX } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -20,23 +21,30 @@ import type { ListedUpstream } from '../directory/gatekeeper.ts'
 import { faultInAddress } from '../platform/outbound-fetch.ts'
 import type { Era } from '../upstreams/client.ts'
 import { lookAt } from '../upstreams/look.ts'
+import type { LogDelivery } from './log-delivery.ts'
+import type { UpstreamJournal } from './upstream-journal-store.ts'
 import type { UpstreamStore } from './upstream-store.ts'
 
 /** Tools of our own begin with it. */
 const RESERVED = RESERVED_TOOL_PREFIX.slice(0, -1)
 
+type Place = { readonly env: Env; readonly tenant: string }
 type Looked = { readonly revision: number; readonly at: number; readonly era: Era }
 
 export class UpstreamRegistry extends RpcTarget {
   readonly #store: UpstreamStore
+  readonly #journal: UpstreamJournal
   readonly #env: Env
   readonly #tenant: string
+  readonly #delivery: LogDelivery
   readonly #looked = new Map<string, Looked>()
   readonly #underWay = new Map<string, Promise<Result<Era, string>>>()
 
-  constructor(store: UpstreamStore, env: Env, tenant: string) {
+  constructor(store: UpstreamStore, journal: UpstreamJournal, delivery: LogDelivery, { env, tenant }: Place) {
     super()
     this.#store = store
+    this.#journal = journal
+    this.#delivery = delivery
     this.#env = env
     this.#tenant = tenant
   }
@@ -55,7 +63,7 @@ export class UpstreamRegistry extends RpcTarget {
       .find((why) => why !== undefined)
     if (fault !== undefined)
       return err(failure('invalid_request', `${fault}; write \`https://mcp.example.com/mcp\``))
-    return this.#store.put(name, spec, by)
+    return this.#delivery.soon(this.#store.put(name, spec, by))
   }
   async list(): Promise<Upstream[]> {
     return this.#store.list()
@@ -64,7 +72,10 @@ export class UpstreamRegistry extends RpcTarget {
     return this.#store.read(name)
   }
   async remove(name: string, by: string): Promise<Result<{ done: true }>> {
-    return this.#store.remove(name, by)
+    return this.#delivery.soon(this.#store.remove(name, by))
+  }
+  async entries(after: number): Promise<JournalEntry[]> {
+    return this.#journal.page(after)
   }
   async diff(name: string, tool: string): Promise<Result<UpstreamDiff>> {
     return this.#store.diff(name, tool)
@@ -75,10 +86,10 @@ export class UpstreamRegistry extends RpcTarget {
     acceptance: UpstreamAcceptance,
     by: string,
   ): Promise<Result<UpstreamTool>> {
-    return this.#store.accept(name, tool, acceptance, by)
+    return this.#delivery.soon(this.#store.accept(name, tool, acceptance, by))
   }
   async withdraw(name: string, tool: string, by: string): Promise<Result<UpstreamTool>> {
-    return this.#store.withdraw(name, tool, by)
+    return this.#delivery.soon(this.#store.withdraw(name, tool, by))
   }
   async refresh(name: string) {
     const known = this.#store.read(name)
@@ -136,6 +147,7 @@ export class UpstreamRegistry extends RpcTarget {
     }
     const compared = this.#store.saw(name, upstream.revision, found.value)
     if (!compared.ok) return err('the upstream was changed in the meantime')
+    if (this.#journal.unlogged().length > 0) this.#delivery.soon(null)
     this.#looked.set(name, { revision: upstream.revision, at, era: found.value.era })
     return ok(found.value.era)
   }

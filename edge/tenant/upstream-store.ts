@@ -32,6 +32,7 @@ import { changesBetween } from '../upstreams/definition-diff.ts'
 import type { Look } from '../upstreams/look.ts'
 import { upstreams, upstreamTools } from './tables.ts'
 import type { ToolStore } from './tool-store.ts'
+import type { UpstreamJournal } from './upstream-journal-store.ts'
 
 type Row = typeof upstreams.$inferSelect
 type ToolRow = typeof upstreamTools.$inferSelect
@@ -50,11 +51,13 @@ export class UpstreamStore {
   readonly #db: Database
   readonly #change: Change
   readonly #tools: ToolStore
+  readonly #journal: Pick<UpstreamJournal, 'append'>
 
-  constructor(db: Database, change: Change, tools: ToolStore) {
+  constructor(db: Database, change: Change, tools: ToolStore, journal: Pick<UpstreamJournal, 'append'>) {
     this.#db = db
     this.#change = change
     this.#tools = tools
+    this.#journal = journal
   }
 
   /**
@@ -79,6 +82,7 @@ export class UpstreamStore {
     }
     const write = (): void => {
       this.#db.insert(upstreams).values(row).onConflictDoUpdate({ target: upstreams.name, set: row }).run()
+      this.#journal.append('upstream.put', name, { ...spec, by })
       if (before !== undefined && before.spec.url !== spec.url) this.#distrust(name)
     }
     const kept = before === undefined || before.spec.url !== spec.url ? [] : this.#rows(name)
@@ -114,6 +118,7 @@ export class UpstreamStore {
     const done = this.#tools.changeUpstream(name, { put: new Map(), remove: names }, by, () => {
       this.#db.delete(upstreamTools).where(eq(upstreamTools.upstream, name)).run()
       this.#db.delete(upstreams).where(eq(upstreams.name, name)).run()
+      this.#journal.append('upstream.removed', name, { by })
     })
     return done.ok ? ok({ done: true }) : done
   }
@@ -164,7 +169,11 @@ export class UpstreamStore {
       acceptedAt: Date.now(),
     }
     const put = new Map([[tool, contract.value]])
-    const done = this.#tools.changeUpstream(name, { put, remove: [] }, by, () => this.#update(tool, pinned))
+    const done = this.#tools.changeUpstream(name, { put, remove: [] }, by, () => {
+      this.#update(tool, pinned)
+      const before = row.pinnedDigest
+      this.#journal.append('upstream.tool_accepted', name, { tool, definition, before, ...terms, by })
+    })
     return done.ok ? ok(toolView({ ...row, ...pinned })) : done
   }
 
@@ -179,9 +188,10 @@ export class UpstreamStore {
       acceptedBy: null,
       acceptedAt: null,
     }
-    const done = this.#tools.changeUpstream(name, { put: new Map(), remove: [tool] }, by, () =>
-      this.#update(tool, unpinned),
-    )
+    const done = this.#tools.changeUpstream(name, { put: new Map(), remove: [tool] }, by, () => {
+      this.#update(tool, unpinned)
+      this.#journal.append('upstream.tool_withdrawn', name, { tool, definition: row.pinnedDigest, by })
+    })
     return done.ok ? ok(toolView({ ...row, ...unpinned })) : done
   }
 
@@ -232,7 +242,8 @@ export class UpstreamStore {
           .values({ name: tool.name, upstream: name, quarantined: false, ...seen })
           .run()
       // U01: it stays quarantined even if the server shows the accepted definition again.
-      else this.#update(tool.name, { ...seen, quarantined: row.quarantined || isOther(row, tool) })
+      else if (isOther(row, tool)) this.#quarantine(row, seen)
+      else this.#update(tool.name, seen)
     }
     for (const { name: tool, pinned } of known.values())
       if (pinned === null) this.#db.delete(upstreamTools).where(eq(upstreamTools.name, tool)).run()
@@ -244,8 +255,14 @@ export class UpstreamStore {
       .delete(upstreamTools)
       .where(and(eq(upstreamTools.upstream, name), isNull(upstreamTools.pinnedDigest)))
       .run()
-    const seen = { seen: null, seenDigest: null, quarantined: true }
-    this.#db.update(upstreamTools).set(seen).where(eq(upstreamTools.upstream, name)).run()
+    for (const row of this.#rows(name)) this.#quarantine(row, { seen: null, seenDigest: null })
+  }
+
+  #quarantine(row: ToolRow, seen: Partial<ToolRow>): void {
+    this.#update(row.name, { ...seen, quarantined: true })
+    const { name: tool, upstream, pinnedDigest: definition } = row
+    const shown = seen.seenDigest ?? null
+    this.#journal.append('upstream.tool_quarantined', upstream, { tool, definition, shown })
   }
 
   #row(name: string): Row | undefined {

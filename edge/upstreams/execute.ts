@@ -30,7 +30,10 @@ export type UpstreamCall = {
   /** `cancelled` and the deadline end the call. */
   readonly cancelled: AbortSignal
   readonly deadline: number
-  /** Finds out again which protocol the server speaks, after it refused the one that we used. */
+  /**
+   * Finds out again which protocol the server speaks, after it refused the one that we used. Null if
+   * that is unknown, or if the tool may not be called as the server shows it now (U01).
+   */
   readonly lookAgain: () => Promise<Era | null>
   /** Shows live output; `text` is masked. */
   readonly show: (text: string) => Promise<void>
@@ -42,8 +45,8 @@ export type UpstreamExecution = {
   readonly stderr: Buffer
   readonly exchange: UpstreamExchange
   readonly connections: readonly Connection[]
-  /** The server said that its list of tools has changed. */
-  readonly listChanged: boolean
+  /** The last look is out of date: the server said so, or refused the request. */
+  readonly outdated: boolean
 }
 
 type Ending = {
@@ -52,6 +55,8 @@ type Ending = {
   readonly era: Era | null
   readonly sent: Uint8Array | string | null
   readonly answered: Uint8Array | null
+  /** The server refused the request, as a server of another protocol does. */
+  readonly refused: boolean
 }
 
 function exchangeOf({ executor }: UpstreamPlan): UpstreamExchange {
@@ -73,7 +78,7 @@ export const unsentExecution = (plan: UpstreamPlan, outcome: Outcome): UpstreamE
   stderr: Buffer.alloc(0),
   exchange: exchangeOf(plan),
   connections: [],
-  listChanged: false,
+  outdated: false,
 })
 
 export async function executeUpstreamCall(call: UpstreamCall): Promise<UpstreamExecution> {
@@ -96,7 +101,7 @@ export async function executeUpstreamCall(call: UpstreamCall): Promise<UpstreamE
   const first = await attempt(client, call, call.era, notes, masked)
   const ending =
     'misjudged' in first ? await secondAttempt(client, call, first.misjudged, notes, masked) : first
-  const { outcome, output, era, sent, answered } = ending
+  const { outcome, output, era, sent, answered, refused } = ending
   return {
     outcome: cancelled.aborted && answered === null ? { kind: 'cancelled' } : clean(outcome, masked),
     stdout: Buffer.from(output),
@@ -108,7 +113,7 @@ export async function executeUpstreamCall(call: UpstreamCall): Promise<UpstreamE
       response_sha256: answered === null ? null : sha256(answered),
     },
     connections: requests.connections.map((one) => ({ ...one, host: masked(one.host) })),
-    listChanged: notes.listChanged,
+    outdated: notes.listChanged || refused,
   }
 }
 
@@ -144,14 +149,23 @@ async function attempt(
   masked: <T>(value: T) => T,
 ): Promise<Ending | { readonly misjudged: Ending }> {
   const { executor } = plan
-  const unsent = (outcome: Outcome): Ending => ({ outcome, output: '', era, sent: null, answered: null })
+  const unsent = (outcome: Outcome): Ending => ({
+    outcome,
+    output: '',
+    era,
+    sent: null,
+    answered: null,
+    refused: false,
+  })
   const session = await client.prepare(era)
   if (!session.ok)
-    return unsent({
-      kind: 'refused',
-      code: 'upstream_unavailable',
-      detail: `nothing was executed: ${session.error.why}`,
-    })
+    return {
+      misjudged: unsent({
+        kind: 'refused',
+        code: 'upstream_unavailable',
+        detail: `nothing was executed: ${session.error.why}`,
+      }),
+    }
   const given = args as { readonly [name: string]: Json } // they came in through parseJson
   const body = client.callBody(id, executor.tool, given, session.value)
   const mirrored = mirroredHeaders(executor, given)
@@ -176,17 +190,25 @@ function answered(
       ? { outcome: refusal(response.error), output: '' }
       : toolResult(plan, response.result, masked)
   const isUsable = result.outcome.kind !== 'no_answer'
-  return { ...result, era, sent, answered: isUsable ? response.bytes : null }
+  const refused = response.kind === 'error'
+  return { ...result, era, sent, answered: isUsable ? response.bytes : null, refused }
 }
 
-function withoutAnswer({ kind, why, sent, refused }: Fault, era: Era, body: string): Ending {
+function withoutAnswer({ kind, why, sent, refused: isRefused }: Fault, era: Era, body: string): Ending {
   const bytes = sent ? body : null
-  const ending = (outcome: Outcome): Ending => ({ outcome, output: '', era, sent: bytes, answered: null })
+  const ending = (outcome: Outcome): Ending => ({
+    outcome,
+    output: '',
+    era,
+    sent: bytes,
+    answered: null,
+    refused: isRefused === true,
+  })
   if (!sent)
     return ending({ kind: 'refused', code: 'upstream_unavailable', detail: `nothing was executed: ${why}` })
   if (kind === 'wants_input') return ending({ kind: 'upstream_wants_input', detail: why })
   if (kind === 'too_large') return ending({ kind: 'output_cap' })
-  if (refused === true) return ending({ kind: 'upstream_error', detail: why })
+  if (isRefused === true) return ending({ kind: 'upstream_error', detail: why })
   return ending({ kind: 'no_answer', detail: why })
 }
 

@@ -103,6 +103,15 @@ export const CATALOGUE: Readonly<Record<string, Readonly<Record<string, string>>
     U07: 'A call is sent to an MCP server twice because its first answer is missing, late or unusable.',
     U08: 'An MCP server asks for sampling, for input or for files during a call.',
   },
+  'MCP endpoint and hooks': {
+    M01: 'A message mixes two revisions of the protocol, or its headers contradict its body.',
+    M02: 'A message is malformed: a batch, an id that is no whole number, a name of a megabyte, two messages.',
+    M03: 'A sealed text (`requestState`, task, session or cursor) is altered, foreign, expired or replayed.',
+    M04: 'A client closes its connection at any moment or sends a call again, and the call would run twice.',
+    M05: 'A client polls without end, or holds more requests than it may.',
+    M06: 'A client learns of tools, calls, tasks or requests that are not its own.',
+    M07: 'A request is held, and its key is revoked in the meantime.',
+  },
   Input: {
     G01: 'A request uses `__proto__` or a similar key.',
     G02: 'A request is nested deeply.',

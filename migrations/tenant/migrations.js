@@ -21,6 +21,7 @@ import m0018 from './0018_tenant_state_and_quota.sql';
 import m0019 from './0019_agent_webhooks.sql';
 import m0020 from './0020_token_issuers.sql';
 import m0021 from './0021_upstreams.sql';
+import m0022 from './0022_upstream_journal.sql';
 
   export default {
     journal,
@@ -46,7 +47,8 @@ m0017,
 m0018,
 m0019,
 m0020,
-m0021
+m0021,
+m0022
     }
   }
   

@@ -1,6 +1,7 @@
 // Routes of protect mode: upstreams, their tools, and what operators accept of them.
 
 import { z } from 'zod'
+import { JournalEntry } from '../evidence/journal.ts'
 import { ToolName } from '../fields.ts'
 import {
   Upstream,
@@ -10,7 +11,7 @@ import {
   UpstreamSpec,
   UpstreamTool,
 } from '../wire/upstreams.ts'
-import { list, routes } from './route.ts'
+import { list, number, routes } from './route.ts'
 
 const named = z.strictObject({ name: UpstreamName })
 const toolOf = named.extend({ tool: ToolName })
@@ -80,6 +81,18 @@ export const UPSTREAM_ROUTES = routes({
     status: 200,
     result: Done,
     failures: ['not_found', 'tool_breaks_policies'],
+  },
+  readUpstreamJournal: {
+    method: 'GET',
+    path: '/v1/upstream-journal',
+    callers: ['operator'],
+    action: 'upstream.read',
+    query: z.strictObject({ after: number(1e9).default(0) }),
+    summary:
+      'List the hash-chained events of upstreams, one page at a time: which definition of a tool was accepted or withdrawn by whom, and which was quarantined. Each is a leaf of the tenant’s log',
+    status: 200,
+    result: list(JournalEntry),
+    failures: [],
   },
   readUpstreamTool: {
     method: 'GET',

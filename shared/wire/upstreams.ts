@@ -100,3 +100,11 @@ export type UpstreamDiff = z.infer<typeof UpstreamDiff>
 /** `definition`: the digest that the operator has looked at. Another one refuses the request. */
 export const UpstreamAcceptance = UpstreamToolTerms.extend({ definition: Sha256 })
 export type UpstreamAcceptance = z.infer<typeof UpstreamAcceptance>
+
+/** Kinds of entries in the journal of upstreams. */
+export type UpstreamEntry =
+  | 'upstream.put'
+  | 'upstream.removed'
+  | 'upstream.tool_accepted'
+  | 'upstream.tool_withdrawn'
+  | 'upstream.tool_quarantined'

@@ -335,6 +335,7 @@ async function upstreams({ root }: Actors): Promise<void> {
   await record(root, 'readUpstream', { params })
   await record(root, 'withdrawUpstreamTool', { params: ofTool })
   await record(root, 'removeUpstream', { params })
+  await record(root, 'readUpstreamJournal', { query: { after: 0 } })
 }
 
 /** Requests of agents and of policy enforcement points, in protocols of others. */

@@ -85,9 +85,14 @@ export const AGREEMENT: readonly Held[] = [
         'Any guessed run id makes the edge open an object for it.',
       ],
       [
-        'JSON.stringify([tenant, agent, idempotencyKey])',
-        'JSON.stringify([tenant, idempotencyKey])',
+        'JSON.stringify([tenant, name, since, idempotencyKey])',
+        'JSON.stringify([tenant, since, idempotencyKey])',
         'An agent finds another agent’s run by using the same idempotency key.',
+      ],
+      [
+        '[tenant, name, since, idempotencyKey]',
+        '[tenant, name, idempotencyKey]',
+        'An agent that is made again under a name finds the runs of the one before.',
       ],
       [
         'base32(Buffer.concat([head, check(tenant, head, key)]))',
@@ -338,6 +343,32 @@ export const AGREEMENT: readonly Held[] = [
     lines: [
       ["cwd.startsWith('/') ||", '', 'A call begins in any folder that its sandbox shows.'],
       ["|| names.includes('..')", '', 'A call of tier B begins outside of its workspace.'],
+    ],
+  },
+  {
+    area: 'lifecycle',
+    file: 'edge/decision/proposal.ts',
+    tests: ['test/edge/tokens/actors.test.ts'],
+    titled: 'G12 L1 an idempotency key that one person',
+    lines: [
+      [
+        'actorIn(known.proposal.origin) !== actorIn(origin)',
+        'false',
+        'An idempotency key gives the result of a call on behalf of one person to another (L1).',
+      ],
+    ],
+  },
+  {
+    area: 'lifecycle',
+    file: 'edge/call/run.ts',
+    tests: ['test/edge/tenant/reused-names.test.ts'],
+    titled: 'reads, cancels and continues nothing',
+    lines: [
+      [
+        'agent === name && agentSince === since',
+        'agent === name',
+        'An agent that is made again under a name reads and continues the runs of the one before.',
+      ],
     ],
   },
 ]

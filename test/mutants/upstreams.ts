@@ -65,14 +65,45 @@ export const UPSTREAMS: readonly Held[] = [
   },
   {
     area: 'upstreams',
+    file: 'edge/run/upstream-calls.ts',
+    tests: ['test/edge/upstreams/over-time.test.ts'],
+    titled: 'changes together with the protocol',
+    lines: [
+      [
+        'again.ok && !quarantine.has(claim.tool)',
+        'again.ok',
+        'A server gets a call that was approved for another definition, by changing its protocol as well.',
+      ],
+    ],
+  },
+  {
+    area: 'upstreams',
+    file: 'edge/tenant/upstream-store.ts',
+    tests: ['test/edge/upstreams/over-time.test.ts'],
+    titled: 'every registration, acceptance',
+    lines: [
+      [
+        "this.#journal.append('upstream.tool_accepted', name, { tool, definition, before, ...terms, by })",
+        '',
+        'Nobody can say later who accepted a definition that misled a model.',
+      ],
+      [
+        "this.#journal.append('upstream.tool_quarantined', upstream, { tool, definition, shown })",
+        '',
+        'Nobody can say later that a server has shown another definition.',
+      ],
+    ],
+  },
+  {
+    area: 'upstreams',
     file: 'edge/tenant/upstream-store.ts',
     tests: CALLS,
     titled:
       'a tool whose definition changes|shows its accepted definition again|can’t accept a definition other than',
     lines: [
       [
-        'quarantined: row.quarantined || isOther(row, tool)',
-        'quarantined: isOther(row, tool)',
+        'else this.#update(tool.name, seen)',
+        'else this.#update(tool.name, { ...seen, quarantined: false })',
         'A server shows another definition to models between two looks, and the accepted one to operators.',
       ],
       [

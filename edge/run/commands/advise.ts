@@ -2,12 +2,15 @@
 // proposed, asked about and granted like any other; instead of a claim, the program's request
 // releases it. The edge does not learn what the program then does.
 
+import { randomUUID } from 'node:crypto'
 import { failure } from '../../../shared/failures.ts'
 import { splitId } from '../../../shared/ids.ts'
 import type { Result } from '../../../shared/result.ts'
 import { err, ok } from '../../../shared/result.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
+import { tenantObject } from '../../bindings.ts'
 import { hasEnded } from '../../call/lifecycle.ts'
+import type { RunOwner } from '../../call/run.ts'
 import type { RunContext } from '../context.ts'
 import { readableCall, viewCall } from '../reads.ts'
 import { judgeAtClaim, lookUpClaim } from './claim.ts'
@@ -28,11 +31,11 @@ export async function adviseOn(run: RunContext, input: ProposalInput): Promise<R
   const proposed = await proposeCall(run, { ...input, advice: true, join: true, waitMs: 0 })
   if (!proposed.ok) return proposed
   const { n } = splitId(proposed.value.call.id)
-  await waitForAnswer(run, n, Date.now() + input.waitMs)
+  await waitForAnswer(run, input.agent, n, Date.now() + input.waitMs)
   return handOut(run, input.agent, n)
 }
 
-async function handOut(run: RunContext, agent: string, n: number): Promise<Result<Call>> {
+async function handOut(run: RunContext, agent: RunOwner, n: number): Promise<Result<Call>> {
   const record = readableCall(run, agent, n)
   if (record === undefined) return err(NO_CALL)
   const { state, approval } = record.status
@@ -47,16 +50,25 @@ async function handOut(run: RunContext, agent: string, n: number): Promise<Resul
   return ok(viewCall(run, record))
 }
 
-async function waitForAnswer(run: RunContext, n: number, until: number): Promise<void> {
-  for (;;) {
-    const left = until - Date.now()
-    if (run.store.call(n)?.status.state !== 'awaiting_approval' || left <= 0) return
-    await run.waiters.wait('journal', left)
+/** Without a free place the program is told at once that people have been asked; it may ask again. */
+async function waitForAnswer(run: RunContext, agent: RunOwner, n: number, until: number): Promise<void> {
+  const left = () => (isAsked(run, n) ? until - Date.now() : 0)
+  if (run.row === undefined || left() <= 0) return
+  const tenant = tenantObject(run.env, run.row.record.tenant)
+  const place = randomUUID()
+  if (!(await tenant.holdRequest(place, agent.name))) return
+  try {
+    for (let ms = left(); ms > 0; ms = left()) await run.waiters.wait('journal', ms)
+  } finally {
+    run.waitUntil(tenant.releaseRequest(place))
   }
 }
 
+const isAsked = ({ store }: RunContext, n: number): boolean =>
+  store.call(n)?.status.state === 'awaiting_approval'
+
 /** Of several requests for one granted call, the first gets the yes (L2). */
-async function releaseCall(run: RunContext, agent: string, n: number): Promise<Result<Call>> {
+async function releaseCall(run: RunContext, agent: RunOwner, n: number): Promise<Result<Call>> {
   const facts = await lookUpClaim(run, n)
   if (!facts.ok) return facts
   const released = await run.transact((tx) => {

@@ -7,6 +7,7 @@ import { err, ok } from '../../../shared/result.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
 import type { Run } from '../../../shared/wire/runs.ts'
 import type { Canceller } from '../../call/lifecycle.ts'
+import type { RunOwner } from '../../call/run.ts'
 import type { RunContext } from '../context.ts'
 import { mayRead, readableCall, viewCall } from '../reads.ts'
 import { runView } from '../views.ts'
@@ -20,7 +21,7 @@ const NO_RUN = failure('not_found', 'no such run')
  */
 export async function cancelCall(
   run: RunContext,
-  agent: string | null,
+  agent: RunOwner | null,
   n: number,
   by: Canceller,
 ): Promise<Result<Call>> {
@@ -33,7 +34,11 @@ export async function cancelCall(
   return cancelled.ok ? ok(viewCall(run, cancelled.value)) : cancelled
 }
 
-export async function cancelRun(run: RunContext, agent: string | null, by: Canceller): Promise<Result<Run>> {
+export async function cancelRun(
+  run: RunContext,
+  agent: RunOwner | null,
+  by: Canceller,
+): Promise<Result<Run>> {
   return run.transact((tx) => {
     const { row } = tx
     if (row === undefined || !mayRead(row, agent)) return err(NO_RUN)

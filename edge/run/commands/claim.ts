@@ -57,6 +57,8 @@ export type SkillClaim = {
 /** A claimed call of an upstream, and all that the request to its server needs. */
 export type UpstreamClaim = {
   readonly n: number
+  /** Our name of the tool. */
+  readonly tool: string
   readonly grant: Grant
   readonly plan: UpstreamPlan
   readonly args: Record<string, unknown>
@@ -154,6 +156,7 @@ export async function claimForUpstream(run: RunContext, n: number): Promise<Resu
     const { grant } = granted.value
     return ok({
       n,
+      tool: record.proposal.tool.name,
       grant,
       plan,
       args: record.proposal.args,

@@ -7,6 +7,7 @@ import { LIMITS } from '../../../shared/limits.ts'
 import { err, ok, type Result } from '../../../shared/result.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
 import { type CallRecord, type Canceller, hasEnded } from '../../call/lifecycle.ts'
+import type { RunOwner } from '../../call/run.ts'
 import { directoryOf } from '../../directory/directory.ts'
 import type { RunContext } from '../context.ts'
 import { readableCall, readCall } from '../reads.ts'
@@ -38,24 +39,23 @@ function keepRequest({ requests }: RunContext, request: string, n: number): void
 /** `delivered`: the answer was the call's end, and the client has received it. */
 export async function noteAnswer(
   run: RunContext,
-  agent: string,
+  agent: RunOwner,
   n: number,
   request: string | null,
   delivered: boolean,
 ): Promise<void> {
   if (request !== null) run.requests.delete(request)
-  if (delivered)
-    await run.transact((tx) => {
-      if (readableCall(run, agent, n) === undefined) return err(NO_CALL)
-      tx.markDelivered(n)
-      return ok(true)
-    })
+  if (!delivered || readableCall(run, agent, n) === undefined || run.store.isDelivered(n)) return
+  await run.transact((tx) => {
+    tx.markDelivered(n)
+    return ok(true)
+  })
 }
 
 /** Reads a call for a client that asks for it again: it is no longer abandoned. */
 export async function readForClient(
   run: RunContext,
-  agent: string,
+  agent: RunOwner,
   n: number,
   waitMs: number,
 ): Promise<Result<Call>> {
@@ -68,7 +68,7 @@ export async function readForClient(
 }
 
 /** The client is gone. It may ask again for a while; then a call that still waits is cancelled. */
-export async function abandonCall(run: RunContext, agent: string, n: number): Promise<void> {
+export async function abandonCall(run: RunContext, agent: RunOwner, n: number): Promise<void> {
   await run.transact((tx) => {
     const record = readableCall(run, agent, n)
     if (record === undefined || hasEnded(record.status)) return err(NO_CALL)
@@ -80,7 +80,7 @@ export async function abandonCall(run: RunContext, agent: string, n: number): Pr
 /** Cancels the call of a request that is still being answered; does nothing about any other. */
 export async function cancelRequest(
   run: RunContext,
-  agent: string,
+  agent: RunOwner,
   request: string,
   by: Canceller,
 ): Promise<void> {

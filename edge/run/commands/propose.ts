@@ -11,7 +11,7 @@ import type { Result } from '../../../shared/result.ts'
 import { err, ok } from '../../../shared/result.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
 import { type CallRecord, hasEnded } from '../../call/lifecycle.ts'
-import type { RunRecord, RunRow } from '../../call/run.ts'
+import { isOwner, type RunRecord, type RunRow } from '../../call/run.ts'
 import type { Used } from '../../call/usage.ts'
 import {
   type NewCall,
@@ -62,7 +62,7 @@ const TOO_MANY_PENDING = failure(
 /** Resolves when the call has ended, or after `waitMs`. */
 export async function proposeCall(run: RunContext, input: ProposalInput): Promise<Result<ProposedCall>> {
   const record = run.row?.record ?? input.create
-  if (record?.agent !== input.agent) return err(NO_RUN)
+  if (record === undefined || record === null || !isOwner(record, input.agent)) return err(NO_RUN)
   const facts = await lookUpProposal(run, record, input)
   const first = await run.transact((tx) => commitProposal(run, tx, input, facts))
   if (!first.ok) return finish(run, record, input, facts, first)
@@ -194,11 +194,13 @@ function commitProposal(
 function openRun(tx: RunTransaction, { agent, create }: ProposalInput): Result<RunRow> {
   const row = create === null ? tx.row : tx.createRun(create)
   if (create !== null && !isSameRun(row, create)) return err(OTHER_RUN)
-  return row?.record.agent === agent ? ok(row) : err(NO_RUN)
+  return row !== undefined && isOwner(row.record, agent) ? ok(row) : err(NO_RUN)
 }
 
-export const isSameRun = (row: RunRow | undefined, { fingerprint, agent }: RunRecord): boolean =>
-  row?.record.fingerprint === fingerprint && row.record.agent === agent
+export const isSameRun = (
+  row: RunRow | undefined,
+  { fingerprint, agent: name, agentSince: since }: RunRecord,
+): boolean => row?.record.fingerprint === fingerprint && isOwner(row.record, { name, since })
 
 /** The usage before the call, for the set in force and for the shadow set. */
 type Uses = { readonly used: Used | 'uncounted' | null; readonly shadowUsed: Used | 'uncounted' | null }

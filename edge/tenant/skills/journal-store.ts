@@ -4,10 +4,12 @@
 
 import { and, asc, count, desc, eq, gt, inArray, isNotNull, lte } from 'drizzle-orm'
 import type { JournalEntry } from '../../../shared/evidence/journal.ts'
-import { entryHash, GENESIS } from '../../../shared/evidence/journal.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Skill, SkillChange, SkillEntry } from '../../../shared/wire/skills.ts'
+import { SKILL_JOURNAL } from '../../log/log-object.ts'
+import { entriesAfter, nextEntry } from '../../platform/chained-journal.ts'
 import type { Database } from '../../platform/database.ts'
+import type { LoggedJournal } from '../log-delivery.ts'
 import { skillJournal } from '../tables.ts'
 
 /** The subject of an entry. */
@@ -16,7 +18,8 @@ export type About = { readonly publisher: string } & Partial<Pick<Skill, 'versio
   }
 type Row = typeof skillJournal.$inferSelect
 
-export class SkillJournal {
+export class SkillJournal implements LoggedJournal {
+  readonly source = SKILL_JOURNAL
   readonly #db: Database
 
   constructor(db: Database) {
@@ -25,13 +28,11 @@ export class SkillJournal {
 
   /** Must run in the transaction of the change that it records. */
   append(kind: SkillEntry, about: About, details: Record<string, unknown>): void {
-    const last =
-      this.#db.select().from(skillJournal).orderBy(desc(skillJournal.seq)).limit(1).get() ?? GENESIS
-    const [seq, at, body] = [last.seq + 1, Date.now(), { ...about, ...details }]
-    const hash = entryHash({ seq, at_ms: at, kind, call: null, body, prev: last.hash })
+    const last = this.#db.select().from(skillJournal).orderBy(desc(skillJournal.seq)).limit(1).get()
+    const entry = nextEntry(last, kind, { ...about, ...details })
     this.#db
       .insert(skillJournal)
-      .values({ seq, at, kind, skill: null, version: null, ...about, body, hash })
+      .values({ skill: null, version: null, ...about, ...entry })
       .run()
   }
 
@@ -43,8 +44,9 @@ export class SkillJournal {
       .orderBy(asc(skillJournal.seq))
       .limit(LIMITS.page + 1)
       .all()
-    const before = after === 0 ? GENESIS.hash : rows[0]?.hash
-    return (after === 0 ? rows.slice(0, LIMITS.page) : rows.slice(1)).map(chained(before ?? GENESIS.hash))
+    return after === 0
+      ? entriesAfter(undefined, rows.slice(0, LIMITS.page))
+      : entriesAfter(rows[0], rows.slice(1))
   }
 
   /** Changes of a version's state, latest first. */
@@ -118,12 +120,3 @@ export class SkillJournal {
 }
 
 const MOVES: SkillEntry[] = ['skill.enabled', 'skill.disabled', 'skill.revoked']
-
-function chained(before: string) {
-  let prev = before
-  return ({ seq, at, kind, body, hash }: Row): JournalEntry => {
-    const entry = { seq, at_ms: at, kind, call: null, body, prev, hash }
-    prev = hash
-    return entry
-  }
-}

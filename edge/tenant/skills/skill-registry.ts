@@ -1,6 +1,5 @@
 // The TenantObject's RPC target for skills and publishers: `tenantSkills(env, tenant).publish(…)`.
-// Callers have checked packages; state that may have changed since is checked again here. The
-// object's alarm sends the journal to the log, at least once.
+// Callers have checked packages; state that may have changed since is checked again here.
 
 import { RpcTarget } from 'cloudflare:workers'
 import type { JournalEntry } from '../../../shared/evidence/journal.ts'
@@ -16,23 +15,17 @@ import type {
   SkillManifest,
   SkillPackage,
 } from '../../../shared/wire/skills.ts'
-import type { Env } from '../../bindings.ts'
-import { logObject } from '../../bindings.ts'
 import type { EnabledSkill } from '../../directory/enabled-skill.ts'
 import type { ListedKeys } from '../../directory/gatekeeper.ts'
-import { SKILL_JOURNAL } from '../../log/log-object.ts'
-import type { Alarm } from '../../platform/alarm.ts'
 import type { Change, Database } from '../../platform/database.ts'
 import type { CodeFile } from '../../skills/execution/isolate.ts'
+import type { LogDelivery } from '../log-delivery.ts'
 import type { ToolStore } from '../tool-store.ts'
 import { DeniedParts } from './denied-part-store.ts'
-import { SkillJournal } from './journal-store.ts'
+import type { SkillJournal } from './journal-store.ts'
 import { PublisherStore } from './publisher-store.ts'
 import type { ListedSkill, Publication, StateChange } from './version-store.ts'
 import { SkillStore } from './version-store.ts'
-
-const LOG_DELAY_MS = 200
-const RETRY_MS = 2_000
 
 /** The key that signed a package, and whether to pin it if the publisher is new. */
 type Signed = { readonly x: string; readonly pin: boolean }
@@ -43,24 +36,15 @@ export class SkillRegistry extends RpcTarget {
   readonly #publishers: PublisherStore
   readonly #journal: SkillJournal
   readonly #denied: DeniedParts
-  readonly #env: Env
-  readonly #tenant: string
-  readonly #alarm: Alarm
+  readonly #delivery: LogDelivery
 
-  constructor(
-    db: Database,
-    change: Change,
-    tools: ToolStore,
-    { env, tenant, alarm }: { env: Env; tenant: string; alarm: Alarm },
-  ) {
+  constructor(db: Database, change: Change, tools: ToolStore, journal: SkillJournal, delivery: LogDelivery) {
     super()
-    this.#journal = new SkillJournal(db)
-    this.#denied = new DeniedParts(db, change, this.#journal)
-    this.#skills = new SkillStore(db, change, tools, { journal: this.#journal, denied: this.#denied })
-    this.#publishers = new PublisherStore(db, change, this.#journal)
-    this.#env = env
-    this.#tenant = tenant
-    this.#alarm = alarm
+    this.#journal = journal
+    this.#denied = new DeniedParts(db, change, journal)
+    this.#skills = new SkillStore(db, change, tools, { journal, denied: this.#denied })
+    this.#publishers = new PublisherStore(db, change, journal)
+    this.#delivery = delivery
   }
 
   // ── Versions ──
@@ -80,9 +64,9 @@ export class SkillRegistry extends RpcTarget {
     const { publisher } = manifest
     const counts = this.#publishers.counts(publisher, x, pin) // the key may have been revoked since the first check
     if (!counts.ok) return counts
-    if (this.#publishers.has(x)) return this.#logSoon(this.#skills.publish(published, () => undefined))
+    if (this.#publishers.has(x)) return this.#delivery.soon(this.#skills.publish(published, () => undefined))
     const about = { ...published.about, pinned_by: by }
-    return this.#logSoon(
+    return this.#delivery.soon(
       this.#skills.publish({ ...published, about }, () => this.#publishers.pin(publisher, x, by)),
     )
   }
@@ -112,7 +96,7 @@ export class SkillRegistry extends RpcTarget {
           `the key \`${skill.signed_by}\` that signed it is no longer listed; publish the package again, signed with a listed key`,
         ),
       )
-    return this.#logSoon(this.#skills.move(id, version, change))
+    return this.#delivery.soon(this.#skills.move(id, version, change))
   }
 
   /** The version that a rollback would disable now, and the one that it would enable. */
@@ -120,7 +104,7 @@ export class SkillRegistry extends RpcTarget {
     return this.#skills.before(id)
   }
   async rollBack(id: string, wanted: RollBack, reason: ChangeReason): Promise<Result<Skill>> {
-    return this.#logSoon(this.#skills.rollBack(id, wanted, reason))
+    return this.#delivery.soon(this.#skills.rollBack(id, wanted, reason))
   }
 
   /** Journals a clearing of the skill's storage, once: `nth` is its number. */
@@ -129,7 +113,7 @@ export class SkillRegistry extends RpcTarget {
     nth: number,
     details: { by: string; keys: number; bytes: number },
   ): Promise<void> {
-    if (this.#journal.clearedOf(id) < nth) this.#logSoon(this.#skills.cleared(id, { nth, ...details }))
+    if (this.#journal.clearedOf(id) < nth) this.#delivery.soon(this.#skills.cleared(id, { nth, ...details }))
   }
 
   #isListed({ manifest, signed_by }: Skill): boolean {
@@ -140,10 +124,10 @@ export class SkillRegistry extends RpcTarget {
   // ── Publishers ──
 
   async putPublisher(name: string, keys: readonly string[], by: string): Promise<Result<Publisher>> {
-    return this.#logSoon(this.#publishers.put(name, keys, by))
+    return this.#delivery.soon(this.#publishers.put(name, keys, by))
   }
   async removePublisher(name: string, by: string): Promise<Result<{ done: true }>> {
-    return this.#logSoon(this.#publishers.remove(name, by))
+    return this.#delivery.soon(this.#publishers.remove(name, by))
   }
   async publishers(): Promise<Publisher[]> {
     return this.#publishers.all()
@@ -151,13 +135,13 @@ export class SkillRegistry extends RpcTarget {
   async revokeKey(name: string, kid: string, { by, reason }: ChangeReason): Promise<Result<Publisher>> {
     const why = `the key \`${kid}\` that signed it was revoked: ${reason}`
     const signed = () => this.#skills.revokeSigned(kid, { by, reason: why })
-    return this.#logSoon(this.#publishers.revoke(name, kid, by, reason, signed))
+    return this.#delivery.soon(this.#publishers.revoke(name, kid, by, reason, signed))
   }
 
   // ── Denied parts ──
 
   async putDenied(wanted: readonly DeniedPartSpec[], by: string): Promise<Result<DeniedPart[]>> {
-    return this.#logSoon(this.#denied.put(wanted, by))
+    return this.#delivery.soon(this.#denied.put(wanted, by))
   }
   async denied(): Promise<DeniedPart[]> {
     return this.#denied.all()
@@ -167,28 +151,6 @@ export class SkillRegistry extends RpcTarget {
 
   async journal(after: number): Promise<JournalEntry[]> {
     return this.#journal.page(after)
-  }
-
-  /** Sets the alarm in the same commit as the change. */
-  #logSoon<T>(done: T): T {
-    this.#alarm.arm(Date.now() + LOG_DELAY_MS)
-    return done
-  }
-
-  /** Called by the alarm. */
-  async sendToLog(): Promise<void> {
-    const rows = this.#journal.unlogged()
-    const last = rows.at(-1)?.seq
-    if (last === undefined) return
-    const about = { call: '', agent: '', tool: '', took: 0, shadow: null }
-    const leaves = rows.map(({ seq, hash, kind, at }) => ({ seq, hash, state: kind, at, ...about }))
-    try {
-      await logObject(this.#env, this.#tenant).append(SKILL_JOURNAL, leaves)
-    } catch {
-      return this.#alarm.arm(Date.now() + RETRY_MS)
-    }
-    this.#journal.logged(last)
-    if (this.#journal.unlogged().length > 0) this.#alarm.arm(Date.now() + LOG_DELAY_MS)
   }
 
   // ── For the directory ──

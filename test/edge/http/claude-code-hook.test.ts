@@ -192,6 +192,28 @@ test('L2 of several requests for one approved call, exactly one is allowed', asy
   expect(all.filter(({ says }) => says === 'allow')).toHaveLength(1)
 })
 
+test('M05 more hooks of one agent than may wait at once are answered as pending at once, and may ask again', async () => {
+  const session = newSession()
+  const input = { file_path: 'crowd' }
+  const crowd = Array.from({ length: LIMITS.mcp_holds_agent + 1 }, () =>
+    advised('Write', input, { session, wait: 60 }),
+  )
+  const first = await Promise.race(crowd) // the others wait for an answer that nobody has given yet
+  expect([first.says, first.reason]).toEqual(['deny', expect.stringMatching(/^Pending: people have been/)])
+  await answer(first.id, 'deny')
+  const reasons = (await Promise.all(crowd)).map(({ reason }) => reason.split(' ').at(0))
+  expect(reasons.filter((word) => word === 'Denied')).toHaveLength(LIMITS.mcp_holds_agent)
+  const second = newSession()
+  const waiting = advised('Write', input, { session: second, wait: 60 }) // every place is free again
+  const id = await eventually('the next question is there', async () =>
+    unwrap(await approver.client('listApprovals', { query: {} })).items.find(({ prompt }) =>
+      prompt.arguments.includes('crowd'),
+    ),
+  )
+  unwrap(await approver.client('answerApproval', { params: { id: id.id }, body: { decision: 'approve' } }))
+  expect((await waiting).says).toBe('allow')
+})
+
 test('equal requests at the same moment ask people once', async () => {
   const session = newSession()
   const all = await Promise.all(

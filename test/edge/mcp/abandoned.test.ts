@@ -2,7 +2,7 @@
 // restart of the edge, unless the client can come back or has come back. Nobody waits for two
 // minutes here: the stored times are moved while the edge is down.
 
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import type { Stack } from '../../../infra/stack.ts'
 import { callId } from '../../../shared/ids.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -20,7 +20,7 @@ afterAll(() => stack.stop())
 
 type Era = 'modern' | 'legacy'
 
-test('a waiting call is cancelled two minutes after its client disconnected, and no other call is', {
+test('M04 a waiting call is cancelled two minutes after its client disconnected, and no other call is', {
   timeout: 120_000,
 }, async () => {
   const fixtures = new Fixtures('abandoned', stack.dev)
@@ -45,6 +45,11 @@ test('a waiting call is cancelled two minutes after its client disconnected, and
   const legacy = await abandon('legacy', asks)
   const running = await abandon('modern', runs, agent, true)
   const stopped = await abandon('modern', runs, strict, true)
+
+  // The leases of the running calls must not end before the test does.
+  const live = [running, stopped].map(({ run }) => ({ call: callId(run, 1), fence: 1 }))
+  const beating = setInterval(() => void peer.heartbeat(live).catch(() => undefined), 2_000)
+  onTestFinished(() => clearInterval(beating))
 
   const cancelAt = (run: string): number | null => {
     const db = runFileOf(run, stack.state.dir)

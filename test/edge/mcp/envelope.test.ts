@@ -26,7 +26,7 @@ const modern = (method: string, params = {}, meta: Record<string, unknown> = MOD
   params: { ...params, _meta: meta },
 })
 
-test('a body that is not exactly one JSON-RPC message is refused with the code for its fault', () => {
+test('M02 a body that is not exactly one JSON-RPC message is refused with the code for its fault', () => {
   const table: [unknown, number][] = [
     ['', -32700],
     ['{', -32700],
@@ -53,7 +53,7 @@ test('a body that is not exactly one JSON-RPC message is refused with the code f
   for (const [body, code] of table) expect(read(body), String(body)).toMatchObject({ status: 400, code })
 })
 
-test('a batch is refused with the advice to send one message', () => {
+test('M02 a batch is refused with the advice to send one message', () => {
   const batch = [{ jsonrpc: '2.0', id: 1, method: 'ping' }]
   const refusal = readMessage(new TextEncoder().encode(JSON.stringify(batch)), new Headers())
   expect(refusal).toMatchObject({
@@ -62,7 +62,7 @@ test('a batch is refused with the advice to send one message', () => {
   })
 })
 
-test('a request id is a string or an integer, and a refusal repeats it', () => {
+test('M02 a request id is a string or an integer, and a refusal repeats it', () => {
   for (const id of [null, 1.5, true, {}, [], 'x'.repeat(257)])
     expect(read({ jsonrpc: '2.0', id, method: 'ping' })).toEqual(refused(400, -32600))
   for (const id of [0, -1, 1, 'x', ''])
@@ -70,7 +70,7 @@ test('a request id is a string or an integer, and a refusal repeats it', () => {
   expect(read({ jsonrpc: '2.0', id: 'a', method: 5 })).toEqual(refused(400, -32600, 'a'))
 })
 
-test('`_meta`, then the header, decides the era of a message, and a contradiction is refused', () => {
+test('M01 `_meta`, then the header, decides the era of a message, and a contradiction is refused', () => {
   const table: [string, unknown, Headers, unknown][] = [
     ['a modern request', modern('tools/list'), headersOf('tools/list'), { kind: 'request', era: 'modern' }],
     ['no header', modern('tools/list'), new Headers(), refused(400, -32020, 7)],
@@ -248,7 +248,7 @@ test('unknown or malformed capabilities and keys of ours in `_meta` are refused'
     expect(meta(wrong), JSON.stringify(wrong)).toEqual(refused(400, -32602, 7))
 })
 
-test('a header value is decoded before it is compared, and malformed base64 never matches', () => {
+test('M01 a header value is decoded before it is compared, and malformed base64 never matches', () => {
   expect(['a', '=?base64?w6k=?=', '=?base64??='].map(decodeHeader)).toEqual(['a', 'é', ''])
   for (const bad of [null, '=?base64?w6k?=', '=?base64?w6l=?=', '=?base64?/w==?='])
     expect(decodeHeader(bad)).toBeUndefined()

@@ -238,6 +238,22 @@ test('the result of a tool that speaks MCP is passed on, and a malformed one is 
     isError: true,
     structuredContent: { a: 1 },
   })
+  const image = { type: 'image', data: 'AAAA'.repeat(300), mimeType: 'image/png' }
+  const long = { type: 'text', text: 'x'.repeat(600) }
+  const resource = { type: 'resource', resource: { uri: 'test://y', text: 'y'.repeat(500) } }
+  const note = { type: 'text', text: `The output is cut; all of it is at ${AT}.` }
+  expect(printed({ content: [long, image, long, resource, image, long] }).content).toEqual([
+    long,
+    image,
+    { ...long, text: `${'x'.repeat(400)} … 200 characters more` },
+    image,
+    note,
+  ])
+  expect(printed({ content: [resource, long, resource] }).content).toEqual([
+    resource,
+    { ...long, text: `${'x'.repeat(500)} … 100 characters more` },
+    note,
+  ])
   expect(printed({ content: [] })).toEqual({ content: [], isError: undefined, structuredContent: undefined })
   for (const wrong of [
     {},

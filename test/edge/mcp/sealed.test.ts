@@ -18,7 +18,7 @@ test('unsealing a wait returns the sealed values, and the sealed text reveals no
   expect(seal(key, 'wait', agent, state)).not.toBe(sealed)
 })
 
-test('a sealed text with any changed, missing or additional byte does not open', () => {
+test('M03 a sealed text with any changed, missing or additional byte does not open', () => {
   const sealed = seal(key, 'wait', agent, state)
   const bytes = Buffer.from(sealed, 'base64url')
   const broken = [
@@ -38,7 +38,7 @@ test('a sealed text with any changed, missing or additional byte does not open',
     if (text !== sealed) expect(unseal(key, 'wait', agent, text, 0), text.slice(0, 80)).toBeUndefined()
 })
 
-test('a sealed text opens for no other purpose, agent, tenant, later agent of the name, key or time', () => {
+test('M03 a sealed text opens for no other purpose, agent, tenant, later agent of the name, key or time', () => {
   const sealed = seal(key, 'wait', agent, state)
   const task = seal(key, 'task', agent, { call: CALL, until: 1_000 })
   expect([

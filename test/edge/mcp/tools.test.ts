@@ -110,7 +110,7 @@ test('a call that a worker runs is answered with its output, its digest and its 
   }
 })
 
-test('unknown tools, other agents’ tools and names of a megabyte get the same short answer', async () => {
+test('M02 M06 unknown tools, other agents’ tools and names of a megabyte get the same short answer', async () => {
   const other = await fixtures.tool()
   for (const era of ERAS) {
     const client = clientOf(era)
@@ -181,7 +181,7 @@ test('a rejection by an approver reaches the model with its reason', async () =>
   ])
 })
 
-test('`countersign_result` answers the same for another agent’s call and for one that does not exist', async () => {
+test('M06 `countersign_result` answers the same for another agent’s call and for one that does not exist', async () => {
   const { client, meta, call } = await calls.clientInRun('legacy')
   await client.call(sensitive, {}, { meta, wait: 0 })
   const other = await fixtures.agent()
@@ -239,7 +239,7 @@ test('`_meta`, a session, the path or the sealed session names the run; otherwis
   expect(await refused({}, strict.key)).toEqual([200, -32602])
 })
 
-test('bad input is refused with the code and status that its era expects', async () => {
+test('M02 bad input is refused with the code and status that its era expects', async () => {
   const [modern, legacy] = [clientOf('modern'), clientOf('legacy')]
   const answerTo = async (exchange: {
     status: number
@@ -329,7 +329,7 @@ test('a tool that policy rules out for the agent is not listed, and a call of it
   )
 })
 
-test('a long list of tools comes in pages, and a cursor works only for its own agent', async () => {
+test('M03 a long list of tools comes in pages, and a cursor works only for its own agent', async () => {
   const { tools: before } = (await clientOf('legacy').result('tools/list')) as { tools: unknown[] }
   expect(before.length).toBeLessThan(250)
   for (const cursor of ['', 'x', 5, null, 'A'.repeat(2_000)])

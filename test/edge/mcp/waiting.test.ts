@@ -2,6 +2,7 @@
 // lose their key. Nothing runs twice, nothing hangs, nothing of another agent is seen.
 
 import { expect, test } from 'vitest'
+import { LIMITS } from '../../../shared/limits.ts'
 import { eventually } from '../../support/eventually.ts'
 import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { McpClient, type McpExchange, textOf } from '../../support/http/mcp-client.ts'
@@ -72,20 +73,18 @@ test('a held request streams comments and progress, and ends with the answer', a
 
 test('a client that accepts only JSON waits for one document', async () => {
   const { client, meta, call } = await calls.clientInRun('legacy')
-  const answering = client.send(
+  const exchange = await client.send(
     'tools/call',
     { name: tool, arguments: {} },
     { meta, wait: 30, headers: { accept: 'application/json' } },
   )
-  await calls.proposed(call(1))
-  await new Promise((go) => setTimeout(go, 300)) // longer than a quick answer takes
+  expect([exchange.ended, exchange.text.trim()]).toEqual([false, '']) // the headers came, so it is held
   await peer.run(call(1), { stdout: 'done' })
-  const exchange = await answering
   expect([exchange.isStream, textOf((await exchange.answer()).result ?? {})]).toEqual([false, 'done'])
   expect(exchange.text.trimStart()).toMatch(/^\{"jsonrpc"/)
 })
 
-test('a modern client waits for an approval with a `requestState`, which proposes nothing', async () => {
+test('M03 a modern client waits for an approval with a `requestState`, which proposes nothing', async () => {
   const { client, meta, call, run } = await calls.clientInRun('modern')
   const params = { name: sensitive, arguments: { text: 'x' } }
   const first = await client.result('tools/call', params, { meta, wait: 0 })
@@ -116,7 +115,7 @@ test('a modern client waits for an approval with a `requestState`, which propose
   expect(await calls.used(run)).toBe(1)
 })
 
-test('after nine answers with a `requestState` the tenth is final', async () => {
+test('M05 after nine answers with a `requestState` the tenth is final', async () => {
   const { client, meta, run } = await calls.clientInRun('modern')
   const params = { name: sensitive, arguments: {} }
   let [result, rounds] = [await client.result('tools/call', params, { meta, wait: 0 }), 0]
@@ -134,7 +133,7 @@ test('after nine answers with a `requestState` the tenth is final', async () => 
   expect(await calls.used(run)).toBe(1)
 })
 
-test('L2 equal requests at the same time, from one client or from two, are one call with one approval', async () => {
+test('M04 L2 equal requests at the same time, from one client or from two, are one call with one approval', async () => {
   for (const era of ERAS) {
     const { client, meta, call, run } = await calls.clientInRun(era)
     const second = new McpClient(fixtures.url, agent.key, era)
@@ -183,7 +182,7 @@ test('an equal request after the answer, other arguments, or another idempotency
   expect(await used()).toBe(3)
 })
 
-test('L2 a call runs once, though its client disconnects at any moment and asks again', async () => {
+test('M04 L2 a call runs once, though its client disconnects at any moment and asks again', async () => {
   for (const delay of [0, 5, 20, 60, 150, 250, 400]) {
     const { client, meta, call, run } = await calls.clientInRun('modern')
     const params = { name: tool, arguments: { text: String(delay) } }
@@ -205,20 +204,22 @@ test('L2 a call runs once, though its client disconnects at any moment and asks 
   }
 })
 
-test('L2 a result that nobody received is the answer to the next equal request, once', async () => {
+test('M04 L2 a result that nobody received is the answer to the next equal request, once', async () => {
   for (const accept of ['application/json, text/event-stream', 'application/json']) {
     const { client, meta, call, run } = await calls.clientInRun('legacy')
     const params = { name: tool, arguments: {} }
-    const exchange = await client.send('tools/call', params, { meta, wait: 60, headers: { accept } })
-    const claim = unwrap(await peer.claim(call(1)))
-    await new Promise((go) => setTimeout(go, 1_000)) // the longer a client has waited, the longer the edge looks for it
+    const patient = await calls.clientInRun('legacy')
+    const wish = { wait: 60, headers: { accept } }
+    const other = await patient.client.send('tools/call', params, { ...wish, meta: patient.meta })
+    const exchange = await client.send('tools/call', params, { ...wish, meta })
+    const claims = [unwrap(await peer.claim(call(1))), unwrap(await peer.claim(patient.call(1)))] as const
     exchange.close()
     await exchange.end()
-    await peer.settle(claim, { stdout: 'ran' })
-    await eventually('the call has ended', async () =>
-      (await calls.find(call(1)))?.ended_at_ms === undefined ? undefined : true,
-    )
-    await new Promise((go) => setTimeout(go, 500)) // the edge writes its answer in this time
+    await peer.settle(claims[0], { stdout: 'ran' })
+    // The other request began earlier and ends later. When it is answered, this one has been, too.
+    await peer.settle(claims[1], { stdout: 'other' })
+    await other.end()
+    expect(textOf((await other.answer()).result ?? {})).toBe('other')
     expect(textOf(await client.result('tools/call', params, { meta, wait: 0 }))).toMatch(/^Joined .*\nran$/)
     await eventually('a third request is another call', async () => {
       await client.result('tools/call', params, { meta, wait: 0 })
@@ -227,7 +228,21 @@ test('L2 a result that nobody received is the answer to the next equal request, 
   }
 })
 
-test('a held request ends when its key is revoked or its agent loses the permission', async () => {
+test('M05 requests beyond those that an agent may hold are answered as pending at once', async () => {
+  const greedy = await fixtures.agent()
+  const theirs = new McpCalls(fixtures, greedy)
+  const { client, meta, call } = await theirs.clientInRun('legacy')
+  const params = { name: sensitive, arguments: {} }
+  const held = Array.from({ length: LIMITS.mcp_holds_agent + 1 }, () =>
+    client.result('tools/call', params, { meta, wait: 60 }).then(textOf),
+  )
+  expect(await Promise.race(held)).toContain('PENDING') // the others wait for an answer that nobody has given yet
+  await theirs.answer(call(1), 'deny')
+  const texts = await Promise.all(held)
+  expect(texts.filter((text) => text.includes('said no'))).toHaveLength(LIMITS.mcp_holds_agent)
+})
+
+test('M07 a held request ends when its key is revoked or its agent loses the permission', async () => {
   for (const era of ERAS) {
     const gone = await fixtures.agent()
     const { client, meta } = await new McpCalls(fixtures, gone).clientInRun(era)
@@ -239,7 +254,7 @@ test('a held request ends when its key is revoked or its agent loses the permiss
   }
 })
 
-test('a legacy client cancels its request by its id, and only within its own session', async () => {
+test('M06 a legacy client cancels its request by its id, and only within its own session', async () => {
   const session = async () => {
     const client = new McpClient(fixtures.url, agent.key, 'legacy')
     const initialized = await client.send('initialize', { protocolVersion: '2025-11-25' })
@@ -268,7 +283,7 @@ test('a legacy client cancels its request by its id, and only within its own ses
   expect([result?.['isError'], textOf(result ?? {})]).toEqual([true, 'It was cancelled.'])
 })
 
-test('a client that supports tasks gets one, reads it to its end, and can cancel it', async () => {
+test('M03 a client that supports tasks gets one, reads it to its end, and can cancel it', async () => {
   const { client, meta, call } = await calls.clientInRun('modern', TASKS)
   const created = await client.call(sensitive, { text: 'x' }, { meta, wait: 0 })
   expect(created).toMatchObject({
@@ -315,7 +330,7 @@ test('a client that supports tasks gets one, reads it to its end, and can cancel
   }
 })
 
-test('a listener gets notifications about its tasks and its list of tools, and about nothing else', async () => {
+test('M06 a listener gets notifications about its tasks and its list of tools, and about nothing else', async () => {
   const changing = await fixtures.agent({ tools: [sensitive] })
   const theirs = new McpCalls(fixtures, changing)
   const { client, meta, call } = await theirs.clientInRun('modern', TASKS)

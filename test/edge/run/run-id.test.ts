@@ -39,15 +39,17 @@ test('G11 a run id is valid for one tenant and one edge', () => {
 })
 
 test('G12 an idempotency key of an agent leads to one run, and no other agent or key leads to it', () => {
-  const id = runIdFor('default', 'dev', 'call k', key)
-  expect(runIdFor('default', 'dev', 'call k', key)).toBe(id)
+  const dev = { name: 'dev', since: 1 }
+  const id = runIdFor('default', dev, 'call k', key)
+  expect(runIdFor('default', dev, 'call k', key)).toBe(id)
   expect(isRunOf('default', id, key)).toBe(true)
   const others = [
-    runIdFor('default', 'dev', 'run k', key),
-    runIdFor('default', 'dev2', 'call k', key),
-    runIdFor('other', 'dev', 'call k', key),
-    runIdFor('default', 'de', 'vcall k', key),
-    runIdFor('default', 'dev', 'call k ', key),
+    runIdFor('default', dev, 'run k', key),
+    runIdFor('default', { ...dev, name: 'dev2' }, 'call k', key),
+    runIdFor('default', { ...dev, since: 2 }, 'call k', key),
+    runIdFor('other', dev, 'call k', key),
+    runIdFor('default', { ...dev, name: 'de' }, 'vcall k', key),
+    runIdFor('default', dev, 'call k ', key),
     newRunId('default', key, NOW),
   ]
   expect(new Set([id, ...others]).size).toBe(others.length + 1)

@@ -8,6 +8,7 @@ import type { Call } from '../../../shared/wire/calls.ts'
 import type { AgentSpec } from '../../../shared/wire/principals.ts'
 import { eventually } from '../../support/eventually.ts'
 import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
+import { McpClient, textOf } from '../../support/http/mcp-client.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
@@ -39,11 +40,12 @@ async function operatorAgain(name: string): Promise<Client> {
   return client(fixtures.url, bearer(key ?? ''))
 }
 
-async function agentAgain(name: string, spec: AgentSpec): Promise<Client> {
+async function keyAgain(name: string, spec: AgentSpec): Promise<string> {
   unwrap(await fixtures.root('deleteAgent', { params: { name } }))
-  const { key } = unwrap(await fixtures.root('putAgent', { params: { name }, body: spec }))
-  return client(fixtures.url, bearer(key ?? ''))
+  return unwrap(await fixtures.root('putAgent', { params: { name }, body: spec })).key ?? ''
 }
+const agentAgain = async (name: string, spec: AgentSpec): Promise<Client> =>
+  client(fixtures.url, bearer(await keyAgain(name, spec)))
 
 /**
  * The answers of a link to opening it, following it, and approving with the nonce it showed before.
@@ -113,9 +115,54 @@ test('P09 an agent that is created again under a name inherits no standing answe
   ])
   expect(
     refusalOf(await again('proposeCall', { params: { run: granted1.run }, body: { tool, args: {} } })),
-  ).toBe('409 run_ended')
+  ).toBe('404 not_found')
   expect(refusalOf(await peer.claim(granted1.id))).toBe('409 not_claimable')
   expect((await yes(carol.client, waiting)).status).toBe('denied')
+})
+
+test('P09 an agent that is created again under a name reads, cancels and continues nothing of the one before', async () => {
+  const zed = await fixtures.agent()
+  const headers = { 'idempotency-key': fixtures.name() }
+  const before = {
+    run: unwrap(await zed.client('createRun', { body: {}, headers })).id,
+    call: unwrap(await zed.client('proposeCallInNewRun', { body: { tool, args: {} }, headers })),
+  }
+  const params = { run: before.call.run, call: before.call.id }
+  const key = await keyAgain(zed.name, { tools: ['*'], pool: fixtures.pool })
+  const again = client(fixtures.url, bearer(key))
+  const refused = [
+    refusalOf(await again('readCall', { params })),
+    refusalOf(await again('readCallById', { params: { call: params.call } })),
+    refusalOf(await again('readRun', { params: { run: before.run } })),
+    refusalOf(await again('readJournal', { params: { run: params.run }, query: {} })),
+    refusalOf(await again('readSnapshot', { params })),
+    refusalOf(await again('explainCall', { params })),
+    refusalOf(await again('followCall', { params, query: {} })),
+    refusalOf(await again('listFiles', { params: { run: params.run } })),
+    refusalOf(await again('cancelCall', { params })),
+    refusalOf(await again('cancelRun', { params: { run: before.run } })),
+    refusalOf(await again('proposeCall', { params: { run: params.run }, body: { tool, args: {} }, headers })),
+  ]
+  expect(refused).toEqual(refused.map(() => '404 not_found'))
+
+  // The same idempotency keys lead to runs of its own.
+  const run = unwrap(await again('createRun', { body: {}, headers })).id
+  const call = unwrap(await again('proposeCallInNewRun', { body: { tool, args: {} }, headers }))
+  expect([run === before.run, call.run === params.run]).toEqual([false, false])
+
+  for (const era of ['modern', 'legacy'] as const) {
+    const mcp = new McpClient(fixtures.url, key, era)
+    const result = await mcp.call('countersign_result', { call: params.call })
+    expect([result['isError'], textOf(result)]).toEqual([
+      true,
+      expect.stringMatching(/no such call of yours/),
+    ])
+    const meta = { 'dev.countersign/run': params.run }
+    const { error } = await (await mcp.send('tools/call', { name: tool, arguments: {} }, { meta })).answer()
+    expect(error?.code).toBe(-32602)
+  }
+  const state = unwrap(await fixtures.root('readCall', { params })).state
+  expect(state).toBe('awaiting_approval')
 })
 
 test('rotating an operator’s key ends their old links and keeps their standing answers', async () => {

@@ -8,7 +8,7 @@ import { bearer, type Client, client } from '../../../shared/routes/client.ts'
 import { PublicJwk } from '../../../shared/wire/issuers.ts'
 import { ConsoleSession } from '../../support/browser/console-session.ts'
 import { countersign } from '../../support/countersign.ts'
-import { Fixtures, unwrap } from '../../support/fixtures.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { McpClient } from '../../support/http/mcp-client.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { newSigningKey, sign } from '../../support/tokens/token-issuer.ts'
@@ -157,6 +157,25 @@ test('L1 over MCP, a call on behalf of one person is never the answer to a call 
     expect((await callFor(await tokenOf('carol'))).state).toBe('denied')
     expect((await callFor(agent.key)).state).toBe('denied')
   })
+})
+
+test('G12 L1 an idempotency key that one person’s call has used is a conflict for a call on behalf of another', async () => {
+  const headers = { 'idempotency-key': fixtures.name() }
+  const { id: run } = unwrap(await agent.client('createRun', { body: {} }))
+  const inRun = async (by: Client) =>
+    by('proposeCall', { params: { run }, body: { tool: sensitive, args: {} }, headers })
+  const alone = async (by: Client) =>
+    by('proposeCallInNewRun', { body: { tool: sensitive, args: {} }, headers })
+  for (const proposeKeyed of [inRun, alone]) {
+    const first = unwrap(await proposeKeyed(await onBehalfOf('alice')))
+    expect(unwrap(await proposeKeyed(await onBehalfOf('alice'))).id).toBe(first.id) // another token
+    for (const other of [
+      await onBehalfOf('bob'),
+      await onBehalfOf('alice', { act: { sub: 'assistant' } }),
+      agent.client,
+    ])
+      expect(refusalOf(await proposeKeyed(other))).toBe('409 idempotency_key_reused')
+  }
 })
 
 test('identical calls for one person share one question, whatever their token; for two people they don’t', async () => {

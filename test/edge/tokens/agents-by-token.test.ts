@@ -13,6 +13,7 @@ import type { Stack } from '../../../infra/stack.ts'
 import { bearer, type Client, client } from '../../../shared/routes/client.ts'
 import type { IssuerSpec } from '../../../shared/wire/issuers.ts'
 import { countersign } from '../../support/countersign.ts'
+import { eventually } from '../../support/eventually.ts'
 import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { ended, followCall } from '../../support/http/followed-call.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
@@ -343,11 +344,9 @@ const challenge = async (headers: Record<string, string> = {}) =>
 
 test('the metadata of RFC 9728 and its challenge exist only where an advertised issuer does', async () => {
   const plain = 'Bearer realm="countersign"'
-  expect([(await metadata()).status, (await metadata('', '/mcp')).status, await challenge()]).toEqual([
-    404,
-    404,
-    plain,
-  ])
+  const isPlain = async () => (await challenge()) === plain // what a 401 says is a moment old
+  await eventually('no issuer is announced', isPlain)
+  expect([(await metadata()).status, (await metadata('', '/mcp')).status]).toEqual([404, 404])
   unwrap(await put({ advertise: false }))
   expect([(await metadata()).status, await challenge()]).toEqual([404, plain])
   unwrap(await put())
@@ -358,16 +357,19 @@ test('the metadata of RFC 9728 and its challenge exist only where an advertised 
     resource_name: 'Countersign',
   })
   expect(await (await metadata('', '/mcp')).json()).toMatchObject({ resource: `${stack.url}/mcp` })
-  const found = /resource_metadata="([^"]+)"/.exec(
-    (await challenge({ authorization: 'Bearer x.y.z' })) ?? '',
-  )?.[1]
-  expect(await (await fetch(found ?? '')).json()).toMatchObject({ authorization_servers: [NAME] })
+  const announced = (headers: Record<string, string>) =>
+    eventually(
+      'the challenge leads to the metadata',
+      async () => /resource_metadata="([^"]+)"/.exec((await challenge(headers)) ?? '')?.[1],
+    )
+  const found = await announced({ authorization: 'Bearer x.y.z' })
+  expect(await (await fetch(found)).json()).toMatchObject({ authorization_servers: [NAME] })
   const acme = await newTenant(stack.dev, 'tokens-metadata')
   const named = { 'countersign-tenant': 'tokens-metadata' }
   expect([(await metadata('?tenant=tokens-metadata')).status, await challenge(named)]).toEqual([404, plain])
   unwrap(await put({ issuer: OTHER, rules: ruleFor((await acme.agent()).name) }, 'idp', acme.root))
-  const theirs = /resource_metadata="([^"]+)"/.exec((await challenge(named)) ?? '')?.[1]
-  expect(await (await fetch(theirs ?? '')).json()).toMatchObject({ authorization_servers: [OTHER] })
+  const theirs = await announced(named)
+  expect(await (await fetch(theirs)).json()).toMatchObject({ authorization_servers: [OTHER] })
   for (const tenant of ['none', '..%2f', '%22'])
     expect((await metadata(`?tenant=${tenant}`)).status).toBeGreaterThanOrEqual(400)
   expect(await challenge({ 'countersign-tenant': '"' })).toBe(plain)

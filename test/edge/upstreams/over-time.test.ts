@@ -1,0 +1,180 @@
+// Promise: a server that changes its protocol is called as it speaks now, and never with a definition
+// that nobody accepted. What operators accepted and when is on record.
+
+import { afterAll, expect, test } from 'vitest'
+import { type JournalEntry, verifyChain } from '../../../shared/evidence/journal.ts'
+import { eventually } from '../../support/eventually.ts'
+import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
+import { startTestStack } from '../../support/stack/stack.ts'
+import { FakeUpstream, result, text, tool } from '../../support/upstreams/fake-upstream.ts'
+import { ProtectedUpstream, verifiedExecution } from '../../support/upstreams/protected-upstream.ts'
+
+const stack = await startTestStack({ worker: 'idle', loopbackChannels: true })
+const fixtures = new Fixtures('over-time', stack.dev)
+const agent = await fixtures.agent()
+const fakes: FakeUpstream[] = []
+afterAll(async () => {
+  await stack.stop()
+  for (const fake of fakes) await fake.close()
+})
+
+/** An upstream with one accepted tool `act`, and more of these names. */
+async function protect(era: 'modern' | 'legacy', ...more: string[]): Promise<ProtectedUpstream> {
+  const names = ['act', ...more]
+  const fake = await FakeUpstream.open(
+    era,
+    names.map((name) => tool(name)),
+  )
+  const upstream = new ProtectedUpstream(`time${fakes.push(fake)}`, fake, fixtures.root)
+  await upstream.put()
+  unwrap(await upstream.refresh())
+  for (const name of names) await upstream.accept(name)
+  return upstream
+}
+const act = (upstream: ProtectedUpstream) =>
+  agent.client('proposeCallInNewRun', {
+    body: { tool: upstream.tool('act'), args: { text: 'hi' } },
+    wait: 20,
+  })
+async function acted(upstream: ProtectedUpstream) {
+  const { state, result, id: call, run } = unwrap(await act(upstream))
+  const { execution } = await verifiedExecution(agent.client, { run, call })
+  return { state, output: result?.output, code: result?.error?.code, era: execution.upstream?.era }
+}
+const countOf = ({ fake }: ProtectedUpstream): number => fake.callsOf('act').length
+
+test('U07 a server that changed from the legacy to the modern protocol is asked again before the call is sent, once', async () => {
+  const upstream = await protect('legacy')
+  expect(await acted(upstream)).toMatchObject({ state: 'succeeded', era: 'legacy' })
+  upstream.fake.era = 'modern'
+  expect(await acted(upstream)).toMatchObject({ state: 'succeeded', output: 'ran act', era: 'modern' })
+  expect([countOf(upstream), (await upstream.read()).era]).toEqual([2, 'modern'])
+  expect(await upstream.stateOf('act')).toBe('accepted') // the pin does not depend on the protocol
+})
+
+test('U07 a call that a server refuses after a change from the modern to the legacy protocol is not sent again, and the next one is sent as it should be', async () => {
+  const upstream = await protect('modern')
+  upstream.fake.era = 'legacy'
+  expect(await acted(upstream)).toMatchObject({ state: 'failed', code: 'upstream_error', era: 'modern' })
+  expect(countOf(upstream)).toBe(1)
+  expect(await acted(upstream)).toMatchObject({ state: 'succeeded', era: 'legacy' })
+  expect(countOf(upstream)).toBe(2)
+})
+
+test('U01 a definition that changes together with the protocol is not called', async () => {
+  const upstream = await protect('legacy')
+  expect(await acted(upstream)).toMatchObject({ state: 'succeeded' })
+  upstream.fake.era = 'modern'
+  upstream.fake.tools = [tool('act', { title: 'another' })]
+  expect(await acted(upstream)).toMatchObject({ state: 'failed', code: 'upstream_unavailable' })
+  expect(countOf(upstream)).toBe(1)
+  expect(refusalOf(await act(upstream))).toBe('409 tool_changed')
+})
+
+test('U07 of two answers of a server the first counts, and two answers in one body are none', async () => {
+  const upstream = await protect('modern')
+  upstream.fake.behaviours.set('act', (response, message) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    for (const words of ['first', 'second'])
+      response.write(`data: ${JSON.stringify(result(message, text(words)))}\n\n`)
+    response.end()
+  })
+  expect(await acted(upstream)).toMatchObject({ state: 'succeeded', output: 'first' })
+  for (const between of ['', ',']) {
+    upstream.fake.behaviours.set('act', (response, message) => {
+      const both = ['first', 'second'].map((words) => JSON.stringify(result(message, text(words))))
+      const body = between === '' ? both.join('\n') : `[${both.join(between)}]`
+      response.writeHead(200, { 'content-type': 'application/json' }).end(body)
+    })
+    expect(await acted(upstream)).toMatchObject({ state: 'indeterminate', code: 'no_answer' })
+  }
+  expect(countOf(upstream)).toBe(3)
+})
+
+test('U03 policies name an upstream, its tier, its host and what the operator stated, and nothing that the server says', async () => {
+  const fake = await FakeUpstream.open('modern', [
+    tool('act', { title: 'Harmless', annotations: { readOnlyHint: true } }),
+  ])
+  const upstream = new ProtectedUpstream(`time${fakes.push(fake)}`, fake, fixtures.root)
+  await upstream.put()
+  unwrap(await upstream.refresh())
+  await upstream.accept('act', { capabilities: ['filesystem_write'], groups: ['pages'] })
+  const [ours, neighbour] = [await fixtures.tool(), await protect('modern')]
+  const effectOf = async (name: string) =>
+    unwrap(await agent.client('decide', { body: { tool: name, args: { text: 'hi' } } })).decision.effect
+  const tools = [upstream.tool('act'), neighbour.tool('act'), ours]
+  const all = 'principal, action in Action::"tool.execute", resource'
+  const table: [rule: string, denied: readonly string[]][] = [
+    [`forbid (${all}) when { context.plan.tier == "M" };`, tools.slice(0, 2)],
+    [`forbid (${all}) unless { ["A", "B", "C"].contains(context.plan.tier) };`, tools.slice(0, 2)],
+    [`forbid (${all} in Upstream::"${upstream.name}");`, tools.slice(0, 1)],
+    [
+      `forbid (${all}) when { context has upstream_id && context.upstream_id == "${neighbour.name}" };`,
+      tools.slice(1, 2),
+    ],
+    [
+      `forbid (${all}) when { context.plan.egress_hosts.contains("${neighbour.fake.host}") };`,
+      tools.slice(1, 2),
+    ],
+    [`forbid (${all}) when { context.capabilities.contains("filesystem_write") };`, tools.slice(0, 1)],
+    [`forbid (${all} in ToolGroup::"pages");`, tools.slice(0, 1)],
+    [`forbid (${all}) when { context.plan.program != "" };`, tools.slice(2)],
+  ]
+  for (const [rule, denied] of table)
+    await fixtures.withPolicies({ upstreams: `@id("upstreams") @reason("a test") ${rule}` }, async () => {
+      const effects = await Promise.all(tools.map(effectOf))
+      expect([rule, tools.filter((_, at) => effects[at] !== 'allow')]).toEqual([rule, denied])
+    })
+})
+
+/** All pages of a list. */
+async function everything<T>(page: (seen: readonly T[]) => Promise<readonly T[]>): Promise<T[]> {
+  const seen: T[] = []
+  for (;;) {
+    const items = await page(seen)
+    if (items.length === 0) return seen
+    seen.push(...items)
+  }
+}
+
+test('J01 every registration, acceptance, withdrawal and quarantine is a chained entry and a leaf of the signed log', async () => {
+  const upstream = await protect('modern', 'two')
+  const { fake, name } = upstream
+  const first = (await upstream.diff('act')).tool.pinned
+  fake.tools = [tool('act', { title: 'another' }), tool('two')]
+  unwrap(await upstream.refresh())
+  unwrap(await upstream.refresh()) // the same look again is no news
+  const second = (await upstream.diff('act')).tool.seen
+  await upstream.accept('act')
+  const params = { name, tool: upstream.tool('two') }
+  unwrap(await fixtures.root('withdrawUpstreamTool', { params }))
+  await upstream.put({ url: `${fake.url}?moved` })
+  unwrap(await fixtures.root('removeUpstream', { params: { name } }))
+
+  const entries = await everything<JournalEntry>(async (seen) => {
+    const query = { after: seen.at(-1)?.seq ?? 0 }
+    return unwrap(await fixtures.root('readUpstreamJournal', { query })).items
+  })
+  const own = entries.filter(({ body }) => body['upstream'] === name)
+  const [one, two] = [upstream.tool('act'), upstream.tool('two')]
+  const by = 'root'
+  expect(own.map(({ kind, body }) => ({ event: kind.slice('upstream.'.length), ...body }))).toMatchObject([
+    { event: 'put', url: fake.url, by },
+    { event: 'tool_accepted', tool: one, definition: first, before: null, by },
+    { event: 'tool_accepted', tool: two, sensitive: false, by },
+    { event: 'tool_quarantined', tool: one, definition: first, shown: second },
+    { event: 'tool_accepted', tool: one, definition: second, before: first, by },
+    { event: 'tool_withdrawn', tool: two, by },
+    { event: 'put', url: `${fake.url}?moved`, by },
+    { event: 'tool_quarantined', tool: one, definition: second, shown: null },
+    { event: 'removed', by },
+  ])
+  expect(verifyChain(entries).ok).toBe(true)
+  expect(verifyChain(entries.filter((entry) => entry !== own.at(1))).ok).toBe(false)
+  await eventually('the log has a leaf for each entry', async () => {
+    const leaves = await everything<string>(
+      async ({ length: from }) => unwrap(await fixtures.root('logEntries', { query: { from } })).items,
+    )
+    return entries.every(({ hash }) => leaves.includes(hash)) || undefined
+  })
+})
