@@ -166,7 +166,13 @@ const OwnResult = z.strictObject({
 function ownResult(call: Call, options: ResultOptions): ResultBody {
   const structured = structuredOf(call)
   const read = OwnResult.safeParse(structured)
-  if (!read.success) return failed(['It ran, but its output is not an MCP result.'], outputOf(call, options))
+  if (!read.success)
+    return failed(
+      [
+        `It ran, but its output ${call.result?.truncated === true ? 'was cut, so it ' : ''}is not an MCP result.`,
+      ],
+      outputOf(call, options),
+    )
   const { content, structuredContent, isError } = read.data
   return {
     content,
