@@ -80,7 +80,10 @@ describe.concurrent.each(CLIENTS)('$name', ({ open, afterGivingUp }) => {
     await eventually('it has asked again', () => client.asked() > before)
     await answer(principal.name, 'approve')
     expect(await reading).toMatch(/^(?:Joined call_\S+, which an equal request proposed before.*\n)?7\n?$/)
-    await eventually('the calls are listed', async () => `${await statesOf(principal)}` === `${afterGivingUp}`)
+    await eventually(
+      'the calls are listed',
+      async () => `${await statesOf(principal)}` === `${afterGivingUp}`,
+    )
     await client.close()
   })
 })
