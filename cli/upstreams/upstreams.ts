@@ -176,6 +176,9 @@ const accept = command({
     groups: { value: 'NAME,…', what: 'groups of tools that policies name' },
     'not-sensitive': { what: 'the default policies ask for no approval of its calls' },
     idempotent: { what: 'calling it twice does no more than calling it once' },
+    'whole-results': {
+      what: 'pass its results on whole, with images, audio and resources, as JSON for MCP clients',
+    },
   },
   does: 'Accept the definition of a tool, so that agents may call it. Without flags every call needs an approval',
   key: 'operator',
@@ -199,6 +202,7 @@ const accept = command({
       ...(groups.length === 0 ? {} : { groups }),
       sensitive: !flags['not-sensitive'],
       idempotent: flags.idempotent,
+      ...(flags['whole-results'] ? { result: 'mcp' } : {}),
     }
     const body = parseInput(UpstreamAcceptance, wanted, 'the acceptance')
     if (!body.ok) return body

@@ -1,6 +1,7 @@
 // The MCP endpoint: checks one request in a fixed order, and serves it by its method.
 
 import { type Failure, failure } from '../../shared/failures.ts'
+import { LIMITS } from '../../shared/limits.ts'
 import { identityOf } from '../bindings.ts'
 import { runOwner } from '../call/run.ts'
 import { requirePermission } from '../decision/decide.ts'
@@ -18,6 +19,7 @@ import {
   failureError,
   invalidParams,
   jsonAnswer,
+  type RpcError,
   refusedRequest,
   resultFor,
   resultMessage,
@@ -82,7 +84,7 @@ async function answerRequest(context: McpContext, request: McpRequest): Promise<
       return listTools(context, request)
     case 'tools/call':
       return callTool(context, request)
-    // Many clients request these lists although the server does not declare them.
+    // Many legacy clients request these lists although the server does not declare them.
     case 'prompts/list':
       return emptyList(request, 'prompts')
     case 'resources/list':
@@ -106,6 +108,10 @@ function modernMethod(context: McpContext, request: McpRequest): Response | Prom
       return discover(request)
     case 'subscriptions/listen':
       return listen(context, request)
+    case 'prompts/get':
+      return errorAnswer(request.id, invalidParams('there is no such prompt: this server has tools only'))
+    case 'resources/read':
+      return errorAnswer(request.id, noResource(request.params['uri']))
     case 'tasks/get':
     case 'tasks/update':
     case 'tasks/cancel':
@@ -133,7 +139,13 @@ const discover = ({ id }: McpRequest): Response =>
       id,
       resultFor('modern', {
         supportedVersions: [MODERN],
-        capabilities: { tools: { listChanged: true }, extensions: { [TASKS]: {} } },
+        // Prompts and resources: their lists are empty, and what answers has to be declared (0100).
+        capabilities: {
+          tools: { listChanged: true },
+          prompts: {},
+          resources: {},
+          extensions: { [TASKS]: {} },
+        },
         instructions: INSTRUCTIONS,
         ttlMs: 300_000,
         cacheScope: 'private',
@@ -151,6 +163,14 @@ function initialize({ env, agent }: McpContext, { id, params }: McpRequest): Res
   }
   return jsonAnswer(resultMessage(id, result), 200, { 'mcp-session-id': newSession({ env, agent }) })
 }
+
+const noResource = (uri: unknown): RpcError =>
+  rpcError(
+    200,
+    RPC.invalidParams,
+    'there is no such resource: this server has tools only',
+    typeof uri === 'string' ? { uri: uri.slice(0, LIMITS.upstream_url_chars) } : undefined,
+  )
 
 const CACHING = { ttlMs: 60_000, cacheScope: 'private' } as const
 

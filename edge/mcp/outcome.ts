@@ -166,7 +166,10 @@ const OwnResult = z.strictObject({
 function ownResult(call: Call, options: ResultOptions): ResultBody {
   const structured = structuredOf(call)
   const read = OwnResult.safeParse(structured)
-  if (!read.success) return failed(['It ran, but its output is not an MCP result.'], outputOf(call, options))
+  if (!read.success) {
+    const cut = call.result?.truncated === true ? 'was cut, so it ' : ''
+    return failed([`It ran, but its output ${cut}is not an MCP result.`], outputOf(call, options))
+  }
   const { structuredContent, isError } = read.data
   const content = shortened(read.data.content, call, options)
   return {

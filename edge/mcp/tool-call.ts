@@ -70,10 +70,13 @@ export async function callTool(context: McpContext, request: McpRequest): Promis
     : propose(context, request, params.value)
 }
 
+/** `inputResponses` answer nothing, because no tool asks; they only have to be well-formed. */
 function readParams({ era, params }: McpRequest): Result<Params, RpcError> {
-  const { name, arguments: args = {}, requestState } = params
+  const { name, arguments: args = {}, requestState, inputResponses = {} } = params
   if (typeof name !== 'string') return err(invalidParams('`name` must be the name of a tool'))
   if (!isObject(args)) return err(invalidParams('`arguments` must be an object'))
+  if (era === 'modern' && !(isObject(inputResponses) && Object.values(inputResponses).every(isObject)))
+    return err(invalidParams('`inputResponses` must be an object of objects'))
   if (requestState === undefined) return ok({ name, args, requestState })
   return typeof requestState === 'string' && era === 'modern'
     ? ok({ name, args, requestState })

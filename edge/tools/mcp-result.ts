@@ -37,6 +37,8 @@ const mcpResultSchema = (own: Schema | undefined): Schema => ({
     structuredContent: own === undefined || hasReferences(own) ? { type: 'object' } : own,
     isError: { type: 'boolean' },
   },
+  // Clients refuse a result without structured content if the tool declares its schema.
+  ...(own === undefined ? {} : { anyOf: [{ required: ['structuredContent'] }, { required: ['isError'] }] }),
 })
 
 /** The schema that a tool's standard output has to match, if there is one. */

@@ -127,13 +127,15 @@ function skillPlan(
 /**
  * The plan of an upstream's tool comes from what an operator accepted; the agent chooses nothing.
  */
-function upstreamPlan({ limits, output_schema }: ToolSpec, executor: UpstreamExecutor, budget: Budget): Plan {
+function upstreamPlan(tool: ToolSpec, executor: UpstreamExecutor, budget: Budget): Plan {
+  const { limits } = tool
+  const output = outputSchemaOf(tool)
   const { timeout_ms, output_bytes } = { ...DEFAULT_UPSTREAM_LIMITS, ...defined(limits) }
   const { net_bytes = DEFAULT_UPSTREAM_LIMITS.net_bytes } = limits
   const credentials = upstreamCredentials(executor)
   return {
     tier: 'M',
-    executor: { ...executor, ...(output_schema === undefined ? {} : { output: output_schema }) },
+    executor: { ...executor, ...(output === undefined ? {} : { output }) },
     egress: { mode: 'strict', hosts: upstreamHosts(executor) },
     secrets: [],
     ...(credentials.length === 0 ? {} : { credentials }),

@@ -105,7 +105,7 @@ export function toolContract(
     ...(outputSchema === undefined ? [] : faultsIn('outputSchema', outputSchema)),
   ]
   if (faults.length > 0) return err(faults)
-  const { capabilities, groups, sensitive, idempotent, approval_ttl_s } = terms
+  const { capabilities, groups, sensitive, idempotent, approval_ttl_s, result } = terms
   const executor: UpstreamExecutor = {
     kind: 'upstream',
     upstream: upstream.name,
@@ -124,6 +124,7 @@ export function toolContract(
     sensitive,
     idempotent,
     ...(approval_ttl_s === undefined ? {} : { approval_ttl_s }),
+    ...(result === undefined ? {} : { result }),
     executor,
     egress: { mode: 'strict', hosts: upstreamHosts(executor) },
     workspace: 'call',

@@ -42,8 +42,8 @@ export class MirroredArguments {
 }
 
 /**
- * Without headers, without formats that we can't check (the server checks them), and without
- * invisible characters in its texts.
+ * Without headers, without formats that we can't check (the server checks them), without anchors,
+ * because no accepted reference names one, and without invisible characters in its texts.
  */
 export const publishedSchema = (schema: Json, mirrored: MirroredArguments | null): Json =>
   published(schema, mirrored, [])
@@ -55,6 +55,7 @@ function published(schema: Json, mirrored: MirroredArguments | null, path: reado
   for (const [keyword, value] of Object.entries(schema)) {
     if (keyword === HEADER) mirrored?.add(value, schema, path)
     else if (keyword === 'format' && !FORMATS.has(value)) continue
+    else if (keyword === '$anchor') continue
     else if (TEXTS.has(keyword) && typeof value === 'string') members.push([keyword, visible(value)])
     else if (HOLDS_NAMED.has(keyword) && typeof value === 'object' && value !== null && !Array.isArray(value))
       members.push([keyword, publishedByName(keyword, value, mirrored, path)])

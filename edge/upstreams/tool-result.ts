@@ -1,11 +1,12 @@
 // The result of an upstream's tool: from the server's answer to an outcome and an output. The
-// server is not trusted: only text and structured content are passed on, what it declares about
-// itself (`_meta`, annotations) is dropped, and structured content must fit the accepted schema.
-// Pure.
+// server is not trusted: what it declares about itself (`_meta`, annotations) is dropped, structured
+// content must fit the accepted schema, and media are passed on only if the operator wants results
+// whole. Pure.
 
 import { canonical, type Json } from '../../shared/bytes/json.ts'
 import type { Outcome, UpstreamPlan } from '../../shared/plan/plan.ts'
 import { schemaCheck } from '../../shared/schema/validate.ts'
+import { isMcpResult } from '../tools/mcp-result.ts'
 import { isObject } from './definition.ts'
 import type { RpcError } from './messages.ts'
 
@@ -37,8 +38,15 @@ export function toolResult(
     const isBare = text === '' && structuredContent !== undefined
     return { outcome: { kind: 'returned' }, output: isBare ? canonical(masked(structuredContent)) : text }
   }
+  if (isMcpResult(schema)) {
+    const structured = structuredContent === undefined ? {} : { structuredContent }
+    return checked(schema, masked({ content: (content ?? []).map(blockOf), ...structured }))
+  }
   if (structuredContent === undefined) return invalid('the result has no structured content', text)
-  const value = masked(structuredContent) // checked as masked, because only that is stored
+  return checked(schema, masked(structuredContent)) // checked as masked, because only that is stored
+}
+
+function checked(schema: Readonly<Record<string, unknown>>, value: Json): ToolResult {
   const faults = schemaCheck(schema)(value)
   const reasons = faults.map(({ at, message }) => `\`${at}\`: ${message}`).join('; ')
   return faults.length === 0
@@ -57,6 +65,29 @@ export function refusal({ code, message, data }: RpcError): Outcome {
   return wanted
     ? { kind: 'upstream_wants_input', detail: WANTS_INPUT }
     : { kind: 'upstream_error', detail: `the server refused the call (${code}): ${message}` }
+}
+
+/** The members of a block that are passed on, by its type. */
+const MEMBERS: Readonly<Record<string, readonly string[]>> = {
+  text: ['type', 'text'],
+  image: ['type', 'data', 'mimeType'],
+  audio: ['type', 'data', 'mimeType'],
+  resource_link: ['type', 'uri', 'name', 'title', 'description', 'mimeType', 'size'],
+}
+const RESOURCE = ['uri', 'mimeType', 'text', 'blob']
+
+const only = (object: JsonObject, members: readonly string[]): JsonObject =>
+  Object.fromEntries(Object.entries(object).filter(([member]) => members.includes(member)))
+
+/** One block of content as it is passed on; one of an unknown type is described. */
+function blockOf(block: Json): JsonObject {
+  if (isObject(block) && block['type'] === 'resource' && isObject(block['resource']))
+    return { type: 'resource', resource: only(block['resource'], RESOURCE) }
+  const type = isObject(block) ? String(block['type']) : ''
+  const members = Object.hasOwn(MEMBERS, type) ? MEMBERS[type] : undefined
+  return isObject(block) && members !== undefined
+    ? only(block, members)
+    : { type: 'text', text: textOf(block) }
 }
 
 /** One block of content as text. Media are described, not passed on. */

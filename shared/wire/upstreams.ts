@@ -46,6 +46,11 @@ export const UpstreamToolTerms = z.strictObject({
   /** For clients alone: a call whose end is unknown is not repeated in any case. */
   idempotent: z.boolean().default(false),
   approval_ttl_s: z.int().min(1).max(LIMITS.approval_ttl_max_s).optional(),
+  /**
+   * `mcp`: the output of a call is the server's result as JSON, `{content, structuredContent?}`, which
+   * MCP clients get with its images, audio and resources. Otherwise it is the result's text.
+   */
+  result: z.literal('mcp').optional(),
 })
 export type UpstreamToolTerms = z.infer<typeof UpstreamToolTerms>
 

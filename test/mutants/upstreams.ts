@@ -96,6 +96,24 @@ export const UPSTREAMS: readonly Held[] = [
   },
   {
     area: 'upstreams',
+    file: 'edge/upstreams/tool-result.ts',
+    tests: DEFINITIONS,
+    titled: 'a whole result',
+    lines: [
+      [
+        'filter(([member]) => members.includes(member))',
+        'filter(() => true)',
+        'A server’s annotations reach models and tell them what matters.',
+      ],
+      [
+        'checked(schema, masked({ content',
+        'checked(schema, ({ content',
+        'A secret of the tenant that a server returns reaches the agent.',
+      ],
+    ],
+  },
+  {
+    area: 'upstreams',
     file: 'edge/tenant/upstream-store.ts',
     tests: CALLS,
     titled:

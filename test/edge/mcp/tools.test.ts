@@ -34,7 +34,12 @@ test('a modern client discovers the server, and a legacy client initializes it',
   expect(await clientOf('modern').result('server/discover')).toMatchObject({
     resultType: 'complete',
     supportedVersions: ['2026-07-28'],
-    capabilities: { tools: { listChanged: true }, extensions: { 'io.modelcontextprotocol/tasks': {} } },
+    capabilities: {
+      tools: { listChanged: true },
+      prompts: {},
+      resources: {},
+      extensions: { 'io.modelcontextprotocol/tasks': {} },
+    },
     cacheScope: 'private',
     _meta: { 'io.modelcontextprotocol/serverInfo': { name: 'countersign' } },
   })
@@ -282,6 +287,15 @@ test('M02 bad input is refused with the code and status that its era expects', a
     ttlMs: 60_000,
     cacheScope: 'private',
   })
+  for (const [method, params] of [
+    ['prompts/get', { name: 'x' }],
+    ['resources/read', { uri: 'file:///x' }],
+  ] as const) {
+    const exchange = await modern.send(method, params, {
+      headers: { 'mcp-name': Object.values(params).join() },
+    })
+    expect([exchange.status, (await exchange.answer()).error?.code]).toEqual([200, -32602])
+  }
   expect((await legacy.raw('{"jsonrpc":"2.0","method":"notifications/initialized"}', json)).status).toBe(202)
   expect((await legacy.raw('{"jsonrpc":"2.0","id":1,"result":{}}', json)).status).toBe(202)
   const get = await fetch(modern.url, {

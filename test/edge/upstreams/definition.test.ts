@@ -2,6 +2,7 @@
 // what an operator could see.
 
 import { describe, expect, test } from 'vitest'
+import { outputSchemaOf } from '../../../edge/tools/mcp-result.ts'
 import { mirroredHeaders } from '../../../edge/upstreams/client.ts'
 import {
   definitionDigest,
@@ -10,8 +11,9 @@ import {
   toolContract,
 } from '../../../edge/upstreams/definition.ts'
 import { changesBetween } from '../../../edge/upstreams/definition-diff.ts'
-import { refusal } from '../../../edge/upstreams/tool-result.ts'
+import { refusal, toolResult } from '../../../edge/upstreams/tool-result.ts'
 import type { Json } from '../../../shared/bytes/json.ts'
+import type { UpstreamPlan } from '../../../shared/plan/plan.ts'
 
 const SERVER = { name: 'docs', url: 'https://mcp.example.com/mcp' }
 const TERMS = { capabilities: [], sensitive: true, idempotent: false }
@@ -79,9 +81,10 @@ describe('the contract of a tool', () => {
     expect(JSON.stringify(contract)).not.toContain('Hint')
   })
 
-  test('the contract of a tool leaves out headers and formats, keeps a property of that name, and lists the headers', () => {
+  test('the contract of a tool leaves out headers, formats and anchors, keeps a property of that name, and lists the headers', () => {
     const inputSchema = {
       type: 'object',
+      $anchor: 'arguments',
       properties: {
         'x-mcp-header': { type: 'string', format: 'uri' },
         region: { type: 'object', properties: { code: { type: 'string', 'x-mcp-header': 'Region' } } },
@@ -139,6 +142,63 @@ test('a difference names each place with both values, and shows invisible charac
   const long = 'x'.repeat(5_000)
   const [change] = changesBetween(tool({ description: long }), tool({ description: `${long}!` }))
   expect(change?.is).toContain('x!"')
+})
+
+describe('a whole result', () => {
+  const planWith = (output_schema?: Record<string, unknown>) => {
+    const output = outputSchemaOf({ result: 'mcp', ...(output_schema && { output_schema }) }) ?? {}
+    return { executor: { output } } as unknown as UpstreamPlan // only this part of it is read
+  }
+  const kept = (result: Record<string, Json>, schema?: Record<string, unknown>) => {
+    const { outcome, output } = toolResult(planWith(schema), result, (value) => value)
+    return [outcome.kind, output === '' ? null : JSON.parse(output)] as const
+  }
+
+  test('a whole result keeps of each block what the protocol defines for its type, and nothing that steers models', () => {
+    const steering = { _meta: { x: 1 }, annotations: { audience: ['assistant'], priority: 1 } }
+    const blocks = [
+      { type: 'text', text: 'words' },
+      { type: 'image', data: 'QUJD', mimeType: 'image/png' },
+      { type: 'audio', data: 'QUJD', mimeType: 'audio/wav' },
+      { type: 'resource_link', uri: 'file:///a', name: 'a' },
+    ]
+    const resource = { uri: 'file:///a', mimeType: 'text/plain', text: 'inside' }
+    const content = [
+      ...blocks.map((block) => ({ ...block, ...steering })),
+      { type: 'resource', resource: { ...resource, ...steering }, ...steering },
+      { type: 'hologram', mimeType: 'x/y', data: 'QUJD' },
+      'no block',
+    ]
+    expect(kept({ content, _meta: { x: 1 } })).toEqual([
+      'returned',
+      {
+        content: [
+          ...blocks,
+          { type: 'resource', resource },
+          { type: 'text', text: '[hologram x/y, 4 characters in base64, not passed on]' },
+          { type: 'text', text: '' },
+        ],
+      },
+    ])
+  })
+
+  test('a whole result has structured content that fits the accepted schema, if the tool declares one', () => {
+    const schema = { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] }
+    const content = [{ type: 'text', text: 'words' }]
+    expect(kept({ content, structuredContent: { n: 1 } }, schema)[0]).toBe('returned')
+    expect(kept({ content, structuredContent: { n: 'one' } }, schema)[0]).toBe('invalid_output')
+    expect(kept({ content }, schema)[0]).toBe('invalid_output')
+    expect(kept({ content, structuredContent: { n: 1 } })).toEqual([
+      'returned',
+      { content, structuredContent: { n: 1 } },
+    ])
+  })
+
+  test('a whole result is masked before it is checked', () => {
+    const masked = <T>(value: T): T => JSON.parse(JSON.stringify(value).replaceAll('hunter2', 'SECRET')) as T
+    const { output } = toolResult(planWith(), { content: [{ type: 'text', text: 'hunter2' }] }, masked)
+    expect(output).toBe('{"content":[{"text":"SECRET","type":"text"}]}')
+  })
 })
 
 test('U08 a server that requires a capability of its client gets no answer, and the call fails for that reason', () => {

@@ -38,6 +38,8 @@ const TERMS = {
   sensitive: 'Whether its calls need an approval.',
   idempotent: 'A hint for clients. No call whose end is unknown is repeated.',
   approval_ttl_s: 'How long operators have to answer.',
+  result:
+    '`mcp`: the output of a call is the server’s result as JSON, with images, audio and resources. Otherwise its text.',
 }
 
 export const UPSTREAMS: Readonly<Record<string, Component>> = {

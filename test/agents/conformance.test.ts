@@ -1,0 +1,60 @@
+// Promise: the edge passes the official conformance suite of MCP in both revisions, for its own tools
+// and in front of a protected server, except for what the baseline lists with a reason.
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Stack } from '../../infra/stack.ts'
+import { Fixtures } from '../support/fixtures.ts'
+import { startTestStack } from '../support/stack/stack.ts'
+import { expectedOf, type Target } from './conformance/baseline.ts'
+import { type Findings, type Revision, runSuite } from './conformance/suite.ts'
+import { ConformanceTarget } from './conformance/target.ts'
+
+const RUNS = [
+  ['own tools', '2025-11-25'],
+  ['own tools', '2026-07-28'],
+  ['protected server', '2025-11-25'],
+  ['protected server', '2026-07-28'],
+] as const
+
+let stack: Stack
+const targets: ConformanceTarget[] = []
+/** They run at the same time, because the suite mostly waits. */
+const runs = new Map<string, Promise<Findings>>()
+beforeAll(async () => {
+  stack = await startTestStack({ loopbackChannels: true })
+  const fixtures = new Fixtures('suite', stack.dev)
+  const native = await ConformanceTarget.native(fixtures)
+  const [older, newer] = await Promise.all([
+    ConformanceTarget.protecting(fixtures, 'legacy'),
+    ConformanceTarget.protecting(fixtures, 'modern'),
+  ])
+  targets.push(native, older, newer)
+  for (const [target, revision] of RUNS) {
+    const { url } = target === 'own tools' ? native : revision === '2025-11-25' ? older : newer
+    const run = runSuite(revision, url)
+    run.catch(() => undefined) // its test reports it
+    runs.set(`${target} ${revision}`, run)
+  }
+})
+afterAll(async () => {
+  await Promise.all(targets.map((target) => target.close()))
+  await stack?.stop()
+})
+
+/** The checks that did not pass; those that nobody expects say why. */
+async function failuresOf(target: Target, revision: Revision) {
+  const expected = expectedOf(revision, target)
+  const found = (await runs.get(`${target} ${revision}`)) ?? {}
+  const failures = Object.entries(found).map(([scenario, checks]): [string, string[]] => [
+    scenario,
+    Object.entries(checks)
+      .map(([check, why]) => (expected[scenario]?.includes(check) ? check : `${check}: ${why}`))
+      .sort(),
+  ])
+  return Object.fromEntries(failures)
+}
+
+test.each(RUNS)('%s pass the conformance suite of %s, but for the baseline', async (target, revision) => {
+  const failures = await failuresOf(target, revision)
+  expect(failures).toEqual(expectedOf(revision, target))
+})
