@@ -14,10 +14,10 @@ const files = testProjects(root)
 /** More than two cores, because some unit tests wait for seconds. */
 const UNIT_WORKERS = 4
 /**
- * More than two cores, because a file of these uses about half of a core and waits for the rest of
- * its time.
+ * More than two cores, because a file of these uses about a third of a core and waits for the rest
+ * of its time.
  */
-const PROCESS_WORKERS = 3
+const PROCESS_WORKERS = 4
 
 const common = {
   pool: 'forks',
