@@ -1,21 +1,23 @@
 // How the tests run. infra/testing/projects.ts sorts the files into these projects. The groups run
 // one after another: unit tests, tests that start processes, tests that need the machine for
-// themselves. Files that are not code are loaded by the rules of wrangler.toml.
+// themselves. In the first two, files share worker processes one after the other
+// (docs/decisions/0054). Files that are not code are loaded by the rules of wrangler.toml.
 
 import { defineConfig } from 'vitest/config'
 import { Slowest } from './infra/testing/order.ts'
-import { testProjects } from './infra/testing/projects.ts'
+import { testProjects, usesSharedStack } from './infra/testing/projects.ts'
 import { FileTimes } from './infra/testing/report.ts'
 
-const files = testProjects(import.meta.dirname)
+const root = import.meta.dirname
+const files = testProjects(root)
 
 /** More than two cores, because some unit tests wait for seconds. */
 const UNIT_WORKERS = 4
 /**
- * More than two cores, because a file of these uses about half of a core and waits for the rest of
- * its time.
+ * More than two cores, because a file of these uses about a third of a core and waits for the rest
+ * of its time.
  */
-const PROCESS_WORKERS = 3
+const PROCESS_WORKERS = 4
 
 const common = {
   pool: 'forks',
@@ -25,7 +27,12 @@ const common = {
   allowOnly: false,
   server: { deps: { inline: [/\.wasm$/] as RegExp[] } },
 } as const
-const processes = { ...common, maxWorkers: PROCESS_WORKERS, sequence: { groupOrder: 1 } } as const
+const processes = {
+  ...common,
+  isolate: false,
+  maxWorkers: PROCESS_WORKERS,
+  sequence: { groupOrder: 1 },
+} as const
 
 /** The rules of wrangler.toml: `.wasm` is a compiled module, Cedar is text. */
 const asBundled = {
@@ -73,7 +80,6 @@ export default defineConfig({
           sequence: { groupOrder: 0 },
         },
       },
-      { extends: true, test: { ...processes, name: 'own', include: files.own } },
       {
         extends: true,
         test: {
@@ -87,8 +93,11 @@ export default defineConfig({
         extends: true,
         test: {
           ...processes,
-          name: 'shared',
-          include: files.shared,
+          name: 'processes',
+          include: files.processes,
+          provide: {
+            startsSharedStack: named.length === 0 || named.some((file) => usesSharedStack(root, file)),
+          },
           globalSetup: ['test/support/stack/shared-stack.ts'],
         },
       },

@@ -5,6 +5,7 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { ROOT } from '../../infra/state.ts'
+import { CLI_ENV } from '../support/countersign.ts'
 import { Fixtures } from '../support/fixtures.ts'
 import { sharedStack } from '../support/stack/stack.ts'
 import { countersign } from './approval-links/countersign.ts'
@@ -33,6 +34,7 @@ const command = (...args: string[]): Promise<{ code: number; out: string; err: s
           COUNTERSIGN_URL: where.url,
           COUNTERSIGN_KEY: where.operatorKey,
           COUNTERSIGN_AGENT_KEY: where.agentKey,
+          NODE_COMPILE_CACHE: CLI_ENV.NODE_COMPILE_CACHE, // it starts its program about sixty times
         },
       },
       (error, out, err) => done({ code: Number(error?.code ?? 0), out, err }),

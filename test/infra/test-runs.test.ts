@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { shardOf } from '../../infra/testing/order.ts'
-import { testProjects } from '../../infra/testing/projects.ts'
+import { testProjects, usesSharedStack } from '../../infra/testing/projects.ts'
 
 /** Writes these files into a new folder. */
 function treeOf(files: Readonly<Record<string, string>>): string {
@@ -29,21 +29,29 @@ test('a test file is a unit test unless it reaches a module that starts processe
     'test/loads.test.ts': "test('x', async () => void (await import('../worker/spawner.ts')))\n",
     'test/types.test.ts': "import { a } from '../worker/pure.ts'\nimport '../worker/circle.ts'\n",
     'test/deep/asks.test.ts': "import { sharedStack } from './support.ts'\nconst dev = sharedStack()\n",
+    'test/deep/support.ts': "export { start as sharedStack } from '../../worker/between.ts'\n",
     'test/alone.test.ts':
       "// Promise: it counts.\n// @project exclusive\n\nimport { x } from 'node:child_process'\n",
     'test/both.test.ts':
       "// Promise: it attacks.\n// @project prepared\n\nimport { x } from 'node:child_process'\n",
     'test/long.test.ts':
-      "// Promise: it takes long.\n// @project own\n\nimport { a } from '../worker/pure.ts'\n",
+      "// Promise: it takes long.\n// @project processes\n\nimport { a } from '../worker/pure.ts'\n",
     'test/hosts/boots.test.ts': "import { x } from 'node:child_process'\n",
   })
   expect(testProjects(root)).toEqual({
     unit: ['test/types.test.ts'],
     exclusive: ['test/alone.test.ts'],
-    shared: ['test/deep/asks.test.ts'],
-    own: ['test/both.test.ts', 'test/loads.test.ts', 'test/long.test.ts', 'test/reaches.test.ts'],
+    processes: [
+      'test/both.test.ts',
+      'test/deep/asks.test.ts',
+      'test/loads.test.ts',
+      'test/long.test.ts',
+      'test/reaches.test.ts',
+    ],
     prepared: ['test/both.test.ts'],
   })
+  const users = ['test/deep/asks.test.ts', 'test/loads.test.ts'].map((file) => usesSharedStack(root, file))
+  expect(users).toEqual([true, false])
 })
 
 test('every file is in exactly one shard, no shard takes twice as long as another, and every machine computes the same shards', () => {

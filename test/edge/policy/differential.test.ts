@@ -2,7 +2,7 @@
 // and the bare engine with the whole text and every entity answer alike; a policy that errs never
 // allows (L6); and a denial reported as final can't be changed by approvals. Random sets and
 // requests from a printed seed.
-// @project own
+// @project processes
 
 import type { PolicySet as CedarSet } from '@cedar-policy/cedar-wasm/web'
 import { initSync, isAuthorized, preparsePolicySet, statefulIsAuthorized } from '@cedar-policy/cedar-wasm/web'

@@ -1,7 +1,7 @@
 // Promise: a policy set that passes validation is valid for every possible call. Unknown names,
 // wrong types, texts too large or deep for the engine and confusable characters are refused with
 // position and hint. No stack.
-// @project own
+// @project processes
 
 import { expect, test } from 'vitest'
 import { DEFAULTS, withFloor } from '../../../edge/policy/built-in.ts'

@@ -147,7 +147,7 @@ test('S27 S28 the canaries of cgroups detect that nothing limits a call’s proc
     furnish(here, program)
     const limits = { ...GROUP_LIMITS, file_bytes: 1024 * 1024 * 1024 }
     const seen = await alone.launch({ plan: planOf([join(there, 'canary')], { tier: 'B', limits }) })
-    const [check] = judge({ outcome: seen.outcome, stdout: seen.out, stderr: '', uid: UID, left: 0 })
+    const [check] = judge({ outcome: seen.outcome, stdout: seen.out, stderr: '', uid: UID, left: () => 0 })
     expect(check).toMatchObject({ ok: false, detail: expect.stringContaining('ended by exit') })
   }
   await alone.close()

@@ -2,7 +2,7 @@
 
 import { existsSync } from 'node:fs'
 import { type Browser, chromium } from 'playwright-core'
-import { afterAll, afterEach } from 'vitest'
+import { afterEach } from 'vitest'
 
 const PROGRAMS = ['/usr/bin/chromium', '/usr/bin/google-chrome', '/usr/bin/chrome']
 
@@ -15,10 +15,16 @@ function openBrowser(): Promise<Browser> {
   return chromium.launch({ executablePath, args: [...asRoot, ...QUIET] })
 }
 
-/** One browser for the tests of a file; each test's pages are closed after it. */
+let shared: Browser | undefined
+
+/**
+ * One browser for the files of this vitest worker, one after the other, because a start costs 0.6 s
+ * of CPU. Each test's pages are closed after it, and with them cookies and storage. Playwright ends
+ * the browser with this process.
+ */
 export async function browserForTests(): Promise<Browser> {
-  const browser = await openBrowser()
-  afterAll(() => browser.close())
+  if (shared?.isConnected() !== true) shared = await openBrowser()
+  const browser = shared
   afterEach(async () => {
     for (const context of browser.contexts()) await context.close()
   })
@@ -32,4 +38,5 @@ const QUIET = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
+  '--renderer-process-limit=1', // each page would start up to three; a fifth of their CPU time
 ]

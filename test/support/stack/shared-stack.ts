@@ -1,6 +1,6 @@
-// The stacks for the files of vitest's project `shared`: one for each vitest worker, so that no two
-// files use a stack at the same time. The first starts at once, the others with the first file that
-// needs one. All stop after the last file.
+// The stacks that test files share: one for each vitest worker, so that no two files use a stack at
+// the same time. The first starts at once if a file of this run needs one, the others with the first
+// file that needs one. All stop after the last file.
 
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -12,6 +12,8 @@ declare module 'vitest' {
   interface ProvidedContext {
     /** The URL that returns the state folder of a stack, by the number of the vitest worker. */
     readonly stacks: string | undefined
+    /** Whether a file of this run uses a shared stack. */
+    readonly startsSharedStack: boolean
   }
 }
 
@@ -26,7 +28,9 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
     return stack
   }
   /** The file that needs it receives its error. */
-  const startFirst = (): void => void start('/1').catch(() => undefined)
+  const startFirst = (): void => {
+    if (project.getProvidedContext().startsSharedStack) start('/1').catch(() => undefined)
+  }
   startFirst()
   const server = createServer(({ url = '' }, response) => {
     const stack = stacks.get(url) ?? start(url)

@@ -1,5 +1,6 @@
 // Starts the real stack for a test, on a temporary state folder that is removed with it.
 
+import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -47,31 +48,31 @@ async function started(options: StackOptions): Promise<Stack> {
 }
 
 /**
- * The state folder of the stack that the files of this vitest worker share. The first file starts
- * it.
- */
-const shared = await sharedFolder()
-
-async function sharedFolder(): Promise<string | undefined> {
-  const worker = process.env['VITEST_POOL_ID']
-  const url = worker === undefined ? undefined : inject('stacks')
-  if (url === undefined) return undefined
-  const answer = await fetch(`${url}/${worker}`)
-  const text = await answer.text()
-  if (!answer.ok) throw new Error(text)
-  return text
-}
-
-/**
  * The address and keys of the stack that files share, one after the other. Tests may add to it and
  * must not break it.
  */
 export const sharedStack = (): DevInfo =>
   JSON.parse(readFileSync(join(sharedState(), 'dev.json'), 'utf8')) as DevInfo // written by infra/stack
 
-/** The state folder of the shared stack. */
+let shared: string | undefined
+
+/**
+ * The state folder of the stack that the files of this vitest worker share. The first file that
+ * asks for it starts the stack, and waits until it is ready.
+ */
 export function sharedState(): string {
-  if (shared === undefined)
-    throw new Error('this file is not in vitest’s project `shared`; infra/testing/projects.ts says which are')
+  const url = inject('stacks')
+  if (url === undefined)
+    throw new Error(
+      'this file is not in vitest’s project `processes`; infra/testing/projects.ts says which are',
+    )
+  shared ??= answerOf(`${url}/${process.env['VITEST_POOL_ID']}`)
   return shared
+}
+
+/** Synchronous, so that a file asks for the stack only if it uses it, and without `await`. */
+function answerOf(url: string): string {
+  const asked = spawnSync('/usr/bin/curl', ['--silent', '--fail-with-body', url], { encoding: 'utf8' })
+  if (asked.status !== 0) throw new Error(asked.error?.message ?? asked.stdout)
+  return asked.stdout
 }

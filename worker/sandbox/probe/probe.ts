@@ -307,7 +307,7 @@ async function runAndJudge(
         detail: `not within ${LIMITS.timeout_ms / 1000} s; this host may be too busy`,
       },
     ]
-  const seen: Seen = { outcome, ...output, uid: equipment.host.uid, left: processesWith(secret) }
+  const seen: Seen = { outcome, ...output, uid: equipment.host.uid, left: () => processesWith(secret) }
   return canary
     .judge(seen)
     .map(({ name, ok, detail }) => ({ name, ok, detail: ok ? detail : `${detail}; ${canary.fix}` }))

@@ -15,8 +15,11 @@ export type Seen = {
   readonly stderr: string
   /** The worker's uid. */
   readonly uid: number
-  /** The number of the canary's processes that still exist. */
-  readonly left: number
+  /**
+   * Counts the canary's processes that still exist. It reads the command lines of all processes of
+   * the host, so only a canary that needs the number calls it.
+   */
+  readonly left: () => number
 }
 
 export type Canary = {
@@ -67,9 +70,10 @@ const onlyThree = ({ stdout }: Seen): Check[] => {
 
 const noneLeft =
   (name: string, wanted: Outcome['kind']) =>
-  ({ left, outcome }: Seen): Check[] => [
-    check(name, left === 0 && outcome.kind === wanted, `${left} left, ended by ${outcome.kind}`),
-  ]
+  (seen: Seen): Check[] => {
+    const [left, { kind }] = [seen.left(), seen.outcome]
+    return [check(name, left === 0 && kind === wanted, `${left} left, ended by ${kind}`)]
+  }
 
 function insideC({ stdout, stderr, uid }: Seen): Check[] {
   const files = filesIn(stdout)

@@ -1,7 +1,7 @@
 // Promise: features that skills may not use are refused at publication by a sentence that names
 // them. Bytes that an engine would read differently, code that takes hours to compile, and names
 // that would become code are refused before an engine sees them.
-// @project own
+// @project processes
 
 import { describe, expect, test } from 'vitest'
 import { meter } from '../../../../edge/skills/metering/meter.ts'
