@@ -27,6 +27,7 @@ export function showApproval(approval: Approval, paint: Paint): string {
     ...(prompt.on_behalf_of === undefined
       ? []
       : [['on behalf of', `${prompt.on_behalf_of}, as the issuer asserts`]]),
+    ...(prompt.via === undefined ? [] : [['proposed over', prompt.via]]),
     ['tool', `${prompt.tool}, version ${prompt.tool_version}`],
     ['risk', prompt.risk_ground === undefined ? prompt.risk : `${prompt.risk}: ${prompt.risk_ground}`],
     ['policies', prompt.policies.join(', ')],

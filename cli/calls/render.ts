@@ -34,7 +34,7 @@ export function showCall(call: Call, paint: Paint): string {
     call.ended_at_ms === undefined
       ? ''
       : `  ${call.ended_at_ms - call.created_at_ms} ms${approval === undefined ? '' : ', including the wait for people'}`
-  const rows: string[][] = [['decided', decisionText(decision)]]
+  const rows: string[][] = [...originRows(call), ['decided', decisionText(decision)]]
   for (const [index, together] of (decision.explanation?.changes ?? []).entries())
     rows.push([index === 0 ? 'needs' : 'or', together.map(({ words }) => words).join(' and ')])
   if (approval !== undefined) {
@@ -71,6 +71,17 @@ export function showCall(call: Call, paint: Paint): string {
       : `${text(result.encoding === 'base64' ? 'output, base64' : 'output', result.output)}${text(attestation?.executor === ISOLATE ? 'log' : 'standard error', result.stderr)}`
   const cut = result?.truncated === true ? `${paint.warn('the output was truncated')}\n` : ''
   return `${brushFor(state, paint)(inline(state))}  ${inline(tool)}  ${inline(id)}${took}\n${columns(rows, '  ')}${shown}${cut}`
+}
+
+/** Who is behind the agent, and how the proposal came, if it is not through our own API. */
+function originRows({ origin: { actor, via } = {} }: Call): string[][] {
+  const named = via?.client === undefined ? '' : `, by a client that calls itself ${via.client}`
+  return [
+    ...(actor === undefined
+      ? []
+      : [['on behalf of', `${actor.subject}, as the issuer ${actor.issuer} asserts`]]),
+    ...(via === undefined ? [] : [['proposed over', `MCP ${via.revision}${named}`]]),
+  ]
 }
 
 /** The program's standard output, byte for byte. */

@@ -12,7 +12,7 @@ import type { ApprovalRecord } from '../call/lifecycle.ts'
 import { escapeConfusables, isShortened, quoteReadable, readableJson } from '../platform/visible-text.ts'
 import type { Redaction } from '../secrets/redaction.ts'
 import { requirementInWords, requiresMore, riskWithReason } from '../tools/risk.ts'
-import { actorInWords } from './actor-words.ts'
+import { actorInWords, viaInWords } from './actor-words.ts'
 import { planInWords, shownPlan } from './plan-words.ts'
 import { SPANS } from './standing.ts'
 
@@ -79,6 +79,7 @@ export function askRecord({
       policies: decision.policies,
       reason: decision.reason,
       ...(origin.actor === undefined ? {} : { on_behalf_of: actorInWords(origin.actor, redaction) }),
+      ...(origin.via === undefined ? {} : { via: viaInWords(origin.via) }),
       ...(origin.reason === undefined ? {} : { agent_says: escapeConfusables(origin.reason) }),
     },
   }

@@ -5,8 +5,8 @@ import type { CallState } from '../../shared/evidence/statement.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Call } from '../../shared/wire/calls.ts'
 import type { LiveState } from '../../shared/wire/output-events.ts'
-import { actorInWords } from '../approvals/actor-words.ts'
-import { AgentSays, OnBehalfOf, Prose, Time } from '../pages/approval-page.tsx'
+import { actorInWords, viaInWords } from '../approvals/actor-words.ts'
+import { AgentSays, Origin, Prose, Time } from '../pages/approval-page.tsx'
 import { escapeConfusables } from '../platform/visible-text.ts'
 import type { OutputUpdate, Stream } from '../run/output-subscribers.ts'
 import { ConsolePage, FormToken } from './frame.tsx'
@@ -50,7 +50,7 @@ type CallPageInput = { session: Session; call: Call; news: OutputUpdate; isRest:
 
 export function callPage({ session, call, news, isRest, mayCancel }: CallPageInput) {
   const { position: reached, pieces } = news
-  const { id, tool, state, ended_at_ms, origin: { reason, actor } = {} } = call
+  const { id, tool, state, ended_at_ms, origin: { reason, actor, via } = {} } = call
   const look =
     state === 'succeeded' || state === 'released' ? 'low' : ended_at_ms === undefined ? 'medium' : 'high'
   const position = `${reached.attempt}.${reached.stdout}.${reached.stderr}`
@@ -100,11 +100,14 @@ export function callPage({ session, call, news, isRest, mayCancel }: CallPageInp
       ) : (
         ''
       )}
-      {reason === undefined && actor === undefined ? (
+      {reason === undefined && actor === undefined && via === undefined ? (
         ''
       ) : (
         <dl>
-          <OnBehalfOf text={actor && actorInWords(actor, session.directory.redaction)} />
+          <Origin
+            actor={actor && actorInWords(actor, session.directory.redaction)}
+            via={via && viaInWords(via)}
+          />
           <AgentSays text={reason && escapeConfusables(reason)} />
         </dl>
       )}

@@ -8,7 +8,13 @@ import { adviceOf } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { ok } from '../../shared/result.ts'
-import { AGENT_SAYS, type Approval, type Edit, ON_BEHALF_OF } from '../../shared/wire/approvals.ts'
+import {
+  AGENT_SAYS,
+  type Approval,
+  type Edit,
+  ON_BEHALF_OF,
+  PROPOSED_OVER,
+} from '../../shared/wire/approvals.ts'
 import type { FullText } from '../approvals/card.ts'
 import { afterwards, OUTCOME } from '../approvals/outcome-words.ts'
 import { secondsOf } from '../approvals/standing.ts'
@@ -299,15 +305,21 @@ export function AgentSays({ text }: { text: string | undefined }) {
   )
 }
 
-/** The actor behind the agent. */
-export function OnBehalfOf({ text }: { text: string | undefined }) {
-  return text === undefined ? null : (
-    <>
-      <dt>{ON_BEHALF_OF}</dt>
-      <dd>
-        <Prose text={text} />
-      </dd>
-    </>
+/** The actor behind the agent, and the protocol of the proposal. */
+export function Origin({ actor, via }: { actor: string | undefined; via: string | undefined }) {
+  const facts = [
+    [ON_BEHALF_OF, actor],
+    [PROPOSED_OVER, via],
+  ] as const
+  return facts.map(([label, text]) =>
+    text === undefined ? null : (
+      <>
+        <dt>{label}</dt>
+        <dd>
+          <Prose text={text} />
+        </dd>
+      </>
+    ),
   )
 }
 
@@ -350,7 +362,7 @@ export function Facts({ approval, files = null }: { approval: Approval; files?: 
         ) : (
           ''
         )}
-        <OnBehalfOf text={prompt.on_behalf_of} />
+        <Origin actor={prompt.on_behalf_of} via={prompt.via} />
         <AgentSays text={prompt.agent_says} />
       </dl>
       <details>

@@ -40,6 +40,8 @@ export type Edit = z.infer<typeof Edit>
 export const AGENT_SAYS = 'The agent says (not verified)'
 /** The label of `on_behalf_of` wherever people read it. */
 export const ON_BEHALF_OF = 'On behalf of (asserted by the issuer)'
+/** The label of `via` wherever people read it. */
+export const PROPOSED_OVER = 'Proposed over'
 
 const ApprovalStatus = z.enum(['pending', 'approved', 'denied', 'expired', 'cancelled'])
 const Verdict = z.enum(['approve', 'deny'])
@@ -87,6 +89,8 @@ export const Approval = z.strictObject({
     agent_says: z.string().optional(),
     /** The actor behind the agent, in words, as the issuer of its token asserts. */
     on_behalf_of: z.string().optional(),
+    /** The protocol of the proposal and what its client calls itself, if it is not our own API. */
+    via: z.string().optional(),
   }),
   /**
    * The answers that policy permits. The default is chosen by Enter, and applies when nobody

@@ -4,7 +4,7 @@
 
 import { html } from 'hono/html'
 import { LIMITS } from '../../../shared/limits.ts'
-import { AGENT_SAYS, ON_BEHALF_OF } from '../../../shared/wire/approvals.ts'
+import { AGENT_SAYS, ON_BEHALF_OF, PROPOSED_OVER } from '../../../shared/wire/approvals.ts'
 import { escapeConfusables, shorten } from '../../platform/visible-text.ts'
 import type { Message, NoticeMessage } from '../medium.ts'
 
@@ -34,6 +34,7 @@ export function mailOf({ id, kind, approval, recipient, insteadOf, link, page, a
     ['Why a human is asked', block(prompt.reason)],
     ['If you approve', block(prompt.on_yes)],
     [ON_BEHALF_OF, block(prompt.on_behalf_of ?? '')],
+    [PROPOSED_OVER, block(prompt.via ?? '')],
     ['Call', call],
     ['Digest of exactly this call', digest],
     [AGENT_SAYS, block(prompt.agent_says ?? '')],

@@ -3,7 +3,13 @@
 // no mark-up there, makes no mentions or links, and no text can end its block.
 
 import { LIMITS } from '../../../shared/limits.ts'
-import { AGENT_SAYS, type Answer, type Approval, ON_BEHALF_OF } from '../../../shared/wire/approvals.ts'
+import {
+  AGENT_SAYS,
+  type Answer,
+  type Approval,
+  ON_BEHALF_OF,
+  PROPOSED_OVER,
+} from '../../../shared/wire/approvals.ts'
 import { afterwards, OUTCOME } from '../../approvals/outcome-words.ts'
 import { escapeConfusables, shorten } from '../../platform/visible-text.ts'
 import type { Message, Notice } from '../medium.ts'
@@ -92,7 +98,7 @@ function facts({ prompt, digest, call, edits = [] }: Approval): Block[] {
       .slice(-1)
       .map(({ by, channel, at_ms }) => words(text(`Changed by ${by} through ${channel}, ${utc(at_ms)}`))),
     words(text('Why a human is asked\n', 'bold'), ...prose(prompt.reason)),
-    ...onBehalfOf(prompt),
+    ...origin(prompt),
     words(
       text(`${prompt.tool} version ${prompt.tool_version}, for agent ${prompt.agent}; call `),
       text(call, 'code'),
@@ -102,8 +108,11 @@ function facts({ prompt, digest, call, edits = [] }: Approval): Block[] {
   ]
 }
 
-const onBehalfOf = ({ on_behalf_of: actor }: Approval['prompt']): Block[] =>
-  actor === undefined ? [] : [words(text(`${ON_BEHALF_OF}\n`, 'bold'), ...prose(actor))]
+/** The actor behind the agent, and the protocol of the proposal. */
+const origin = ({ on_behalf_of: actor, via }: Approval['prompt']): Block[] => [
+  ...(actor === undefined ? [] : [words(text(`${ON_BEHALF_OF}\n`, 'bold'), ...prose(actor))]),
+  ...(via === undefined ? [] : [words(text(`${PROPOSED_OVER}\n`, 'bold'), ...prose(via))]),
+]
 
 /** The agent's reason, after all facts of ours. */
 const agentSays = ({ agent_says }: Approval['prompt']): Block[] =>
@@ -134,7 +143,7 @@ export function form({ prompt, options }: Approval, state: string): Block {
       words(text(prompt.title, 'bold'), text('\n'), ...prose(prompt.plan)),
       ...(prompt.command === '' ? [] : [code(prompt.command)]),
       code(prompt.arguments),
-      ...onBehalfOf(prompt),
+      ...origin(prompt),
       ...agentSays(prompt),
       ...covers,
       ...once,

@@ -208,3 +208,32 @@ test('G09 cards show the actor as asserted by the issuer, with hostile names ine
   expect(shown.out).toMatch(/on behalf of .*\\u\{202e\}ecila.*as the issuer asserts/)
   expect(shown.out).not.toContain('\u202e')
 })
+
+test('G09 cards show beside the actor that a call came over MCP, with the client’s own name inert', async () => {
+  const mcp = new McpClient(dev.url, await tokenOf('alice'), 'modern')
+  const clientInfo = { name: '`root` <b>approve</b>', version: '1' }
+  const meta = { 'io.modelcontextprotocol/clientInfo': clientInfo }
+  const { requestState } = await mcp.call(sensitive, { text: 'over MCP' }, { meta, wait: 0 })
+  expect(requestState).toEqual(expect.any(String))
+  const { items } = unwrap(await fixtures.root('listApprovals', { query: { status: 'pending' } }))
+  const found = items.find(({ prompt }) => prompt.arguments.includes('over MCP'))
+  expect(found?.prompt.via).toBe(
+    'MCP 2026-07-28, by a client that calls itself `"\\u{60}root\\u{60} <b>approve</b>"`',
+  )
+  const { id = '', call = '' } = found ?? {}
+  const session = await ConsoleSession.open(dev.url, fixtures.rootKey)
+  for (const path of [`/console/approvals/${id}`, `/console/calls/${call}`]) {
+    const page = await (await session.get(path)).text()
+    expect(page).toMatch(/On behalf of[^]*alice[^]*Proposed over[^]*MCP 2026-07-28[^]*&lt;b&gt;approve/)
+    expect(page).not.toContain('<b>approve')
+  }
+  const env = { COUNTERSIGN_URL: dev.url, COUNTERSIGN_KEY: fixtures.rootKey }
+  for (const words of [
+    ['approvals', 'show', id],
+    ['calls', 'show', call],
+  ]) {
+    const shown = await countersign(words, { env })
+    expect(shown.out).toMatch(/on behalf of .*alice.*asserts\n/)
+    expect(shown.out).toMatch(/proposed over +MCP 2026-07-28, by a client that calls itself .*approve/)
+  }
+})

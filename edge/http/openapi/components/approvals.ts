@@ -40,6 +40,7 @@ export const APPROVALS: Readonly<Record<string, Component>> = {
     policies: 'The policies that ask.',
     reason: 'Why people are asked.',
     on_behalf_of: 'The actor behind the agent, as the issuer of its token asserts.',
+    via: 'The protocol of the proposal and what its client calls itself, if it is not this API.',
     agent_says: 'What the agent says it is doing and why. Nobody has verified it.',
   }),
   ApprovalOption: object(Approval.shape.options.element, 'An answer that policy permits.', {
