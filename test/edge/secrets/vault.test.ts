@@ -233,7 +233,7 @@ test('the last `LIMITS.former_secrets` former values stay masked, and older ones
   const call = await fixtures.proposeForApproval(agent.client, tool, { texts })
   const shown = async () => {
     const view = JSON.stringify(
-      unwrap(await fixtures.root('readApproval', { params: { id: call.approval.id } })),
+      unwrap(await fixtures.root('readArguments', { params: { id: call.approval.id } })),
     )
     return texts.filter((text) => view.includes(text))
   }
