@@ -73,7 +73,7 @@ export function showCall(call: Call, paint: Paint): string {
   return `${brushFor(state, paint)(inline(state))}  ${inline(tool)}  ${inline(id)}${took}\n${columns(rows, '  ')}${shown}${cut}`
 }
 
-/** Who is behind the agent, and how the proposal came, if it is not through our own API. */
+/** The actor behind the agent, and the protocol of the proposal if it is not our own API. */
 function originRows({ origin: { actor, via } = {} }: Call): string[][] {
   const named = via?.client === undefined ? '' : `, by a client that calls itself ${via.client}`
   return [

@@ -1,5 +1,5 @@
-// Where a proposal comes from, in words for approvers: the actor behind the agent, whose label says
-// that an issuer asserts it, and the protocol with the client's own name. Pure.
+// The origin of a proposal in words for approvers: the actor behind the agent, whose label says that
+// an issuer asserts it, and the protocol with the client's own name. Pure.
 
 import type { Actor } from '../../shared/evidence/actor.ts'
 import type { CallOrigin } from '../../shared/evidence/origin.ts'

@@ -139,7 +139,7 @@ const discover = ({ id }: McpRequest): Response =>
       id,
       resultFor('modern', {
         supportedVersions: [MODERN],
-        // Prompts and resources: their lists are empty, and what answers has to be declared (0100).
+        // The lists are empty, but declared, because they are answered (0100).
         capabilities: {
           tools: { listChanged: true },
           prompts: {},

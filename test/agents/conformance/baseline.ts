@@ -1,4 +1,4 @@
-// What the conformance suite is expected to report: every scenario passes except these, each with the
+// The expected report of the conformance suite: every scenario passes except these, each with the
 // checks that don't and the reason. A scenario that passes although it is listed, and one that did not
 // run, fail the test.
 

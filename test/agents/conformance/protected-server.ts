@@ -19,7 +19,7 @@ import { schemaWith } from './schema.ts'
 
 type Args = Readonly<Record<string, unknown>>
 type Schema = { readonly type: 'object'; readonly [keyword: string]: unknown }
-/** What a tool can do while it runs. */
+/** The means of a tool while it runs. */
 type Running = {
   readonly report: (progress: number) => Promise<void>
   readonly log: (text: string) => Promise<void>

@@ -1,5 +1,5 @@
-// What the conformance suite talks to: an agent's own tools, or a protected server's tools, through a
-// shim that adds the agent's key.
+// The endpoint that the conformance suite talks to: an agent's own tools, or a protected server's
+// tools, through a shim that adds the agent's key.
 
 import type { Fixtures } from '../../support/fixtures.ts'
 import { unwrap } from '../../support/fixtures.ts'

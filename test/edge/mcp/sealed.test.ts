@@ -38,7 +38,7 @@ test('M03 a sealed text with any changed, missing or additional byte does not op
     if (text !== sealed) expect(unseal(key, 'wait', agent, text, 0), text.slice(0, 80)).toBeUndefined()
 })
 
-test('M03 a sealed text opens for no other purpose, agent, tenant, later agent of the name, key or time', () => {
+test('M03 a sealed text opens for no other purpose, agent, tenant, later agent of the same name, key or time', () => {
   const sealed = seal(key, 'wait', agent, state)
   const task = seal(key, 'task', agent, { call: CALL, until: 1_000 })
   expect([

@@ -224,7 +224,9 @@ test('G09 cards show beside the actor that a call came over MCP, with the client
   const session = await ConsoleSession.open(dev.url, fixtures.rootKey)
   for (const path of [`/console/approvals/${id}`, `/console/calls/${call}`]) {
     const page = await (await session.get(path)).text()
-    expect(page).toMatch(/On behalf of[^]*alice[^]*Proposed over[^]*MCP 2026-07-28[^]*&lt;b&gt;approve/)
+    expect(page).toMatch(
+      /On behalf of[\s\S]*alice[\s\S]*Proposed over[\s\S]*MCP 2026-07-28[\s\S]*&lt;b&gt;approve/,
+    )
     expect(page).not.toContain('<b>approve')
   }
   const env = { COUNTERSIGN_URL: dev.url, COUNTERSIGN_KEY: fixtures.rootKey }

@@ -71,7 +71,7 @@ test('U01 a definition that changes together with the protocol is not called', a
   expect(refusalOf(await act(upstream))).toBe('409 tool_changed')
 })
 
-test('U07 of two answers of a server the first counts, and two answers in one body are none', async () => {
+test('U07 of two answers of a server the first counts, and two answers in one body count as none', async () => {
   const upstream = await protect('modern')
   upstream.fake.behaviours.set('act', (response, message) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -143,7 +143,7 @@ test('J01 every registration, acceptance, withdrawal and quarantine is a chained
   const first = (await upstream.diff('act')).tool.pinned
   fake.tools = [tool('act', { title: 'another' }), tool('two')]
   unwrap(await upstream.refresh())
-  unwrap(await upstream.refresh()) // the same look again is no news
+  unwrap(await upstream.refresh()) // nothing has changed since the last look
   const second = (await upstream.diff('act')).tool.seen
   await upstream.accept('act')
   const params = { name, tool: upstream.tool('two') }

@@ -68,11 +68,19 @@ const CASES: Readonly<Record<string, readonly [Plan, CallResources]>> = {
   ],
   'b-host-call': [
     planOf(['wc', '-c'], { tier: 'B' }),
-    { folder: '/var/lib/worker/call-1', mark: 4_503_599_627_370_497n, fence: '/var/lib/worker/sandbox/fence' },
+    {
+      folder: '/var/lib/worker/call-1',
+      mark: 4_503_599_627_370_497n,
+      fence: '/var/lib/worker/sandbox/fence',
+    },
   ],
   'b-host-cwd': [
     planOf(['wc', '-c'], { tier: 'B', cwd: 'a', egress: { mode: 'preflight', hosts: [] } }),
-    { folder: '/var/lib/worker/call-1', mark: 4_503_599_627_370_497n, fence: '/var/lib/worker/sandbox/fence' },
+    {
+      folder: '/var/lib/worker/call-1',
+      mark: 4_503_599_627_370_497n,
+      fence: '/var/lib/worker/sandbox/fence',
+    },
   ],
   'c-offline-secrets': [planOf(['wc', '-c'], { secrets: ['db.password', 'token'] }), {}],
   'c-offline-files': [
