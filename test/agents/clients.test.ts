@@ -1,5 +1,6 @@
-// Promise: MCP clients of other people wait through an approval. Their own promise resolves with the
-// tool's real output once a human has answered, and the call runs once, also if they give up before.
+// Promise: MCP clients of other people wait through an approval. Their own promise resolves with
+// the tool's real output once a human has answered, and the call runs once, also if they give up
+// before.
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { eventually } from '../support/eventually.ts'
@@ -42,7 +43,7 @@ describe.concurrent.each(CLIENTS)('$name', ({ open, afterGivingUp }) => {
     ...(wait === undefined ? {} : { wait }),
   })
 
-  test('waits until a human approves, and gets the output of the one execution', async () => {
+  test('a client that waits gets the output of the one execution when a human approves', async () => {
     const principal = await agent()
     const client = await open(place(principal.key, 1))
     const reading = client.ask(tool, { text: 'seven77' })
@@ -53,7 +54,7 @@ describe.concurrent.each(CLIENTS)('$name', ({ open, afterGivingUp }) => {
     await client.close()
   })
 
-  test('waits until a human denies, and reads that it was a human', async () => {
+  test('a client that waits reads that a human denied the call', async () => {
     const principal = await agent()
     const client = await open(place(principal.key))
     const reading = client.ask(tool, { text: 'x' })
@@ -63,7 +64,7 @@ describe.concurrent.each(CLIENTS)('$name', ({ open, afterGivingUp }) => {
     await client.close()
   })
 
-  test('gives up before the answer, asks again, and the call runs once', async () => {
+  test('a client that gives up and asks again gets the output of the one execution', async () => {
     const principal = await agent()
     const client = await open(place(principal.key))
     const host = new AbortController()
@@ -79,7 +80,7 @@ describe.concurrent.each(CLIENTS)('$name', ({ open, afterGivingUp }) => {
     const reading = client.ask(tool, { text: 'seven77' })
     await eventually('it has asked again', () => client.asked() > before)
     await answer(principal.name, 'approve')
-    expect(await reading).toMatch(/^(?:Joined call_\S+, which an equal request proposed before.*\n)?7\n?$/)
+    expect(await reading).toMatch(/^(?:Joined call_\S+, which an identical request proposed before.*\n)?7\n?$/)
     await eventually(
       'the calls are listed',
       async () => `${await statesOf(principal)}` === `${afterGivingUp}`,

@@ -22,10 +22,13 @@ export async function proposeForClient(
   input: ProposalInput,
   request: string | null,
 ): Promise<Result<ProposedCall>> {
-  const proposed = await proposeCall(run, input)
-  if (request !== null && proposed.ok && proposed.value.call.ended_at_ms === undefined)
-    keepRequest(run, request, splitId(proposed.value.call.id).n)
-  return proposed
+  if (request === null) return proposeCall(run, input)
+  const proposed = await proposeCall(run, { ...input, waitMs: 0 })
+  if (!proposed.ok || proposed.value.call.ended_at_ms !== undefined) return proposed
+  const { n } = splitId(proposed.value.call.id)
+  keepRequest(run, request, n) // before the wait: a client may cancel its request at once
+  const waited = await readCall(run, input.agent, n, input.waitMs)
+  return waited.ok ? ok({ ...proposed.value, call: waited.value }) : waited
 }
 
 /** A client that goes away leaves its request behind, because it may still cancel it. */

@@ -1,5 +1,5 @@
-// MCP clients of other people, as an agent's host uses them: each asks for a tool and waits for what
-// the model gets to read.
+// MCP clients of other people, as an agent's host uses them: each asks for a tool and waits for the
+// text that the model reads.
 
 import { createMCPClient } from '@ai-sdk/mcp'
 import {
@@ -59,7 +59,7 @@ function counting(): { readonly fetch: typeof fetch; readonly count: () => numbe
 /** Revision 2025-11-25: the edge holds the request and reports progress. */
 const firstSdk: ClientKind = {
   name: 'SDK 1.32, held',
-  // When it times out or gives up, this client cancels its request, so the second one is another call.
+  // This client cancels its request when it gives up, so the second one is another call.
   afterGivingUp: ['cancelled', 'succeeded'],
   open: async (place) => {
     const requests = counting()

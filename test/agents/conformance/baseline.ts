@@ -1,6 +1,6 @@
-// The expected report of the conformance suite: every scenario passes except these, each with the
-// checks that don't and the reason. A scenario that passes although it is listed, and one that did not
-// run, fail the test.
+// The findings that we expect of the conformance suite: every scenario passes except these, each
+// with the checks that don't and the reason. A scenario that passes although it is listed, and one
+// that did not run, fail the test.
 
 import type { Revision } from './suite.ts'
 

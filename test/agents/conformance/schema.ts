@@ -1,4 +1,4 @@
-// The arguments of the tool with which the suite checks that keywords of JSON Schema 2020-12 survive.
+// The arguments of the tool with which the suite checks that keywords of JSON Schema 2020-12 stay.
 
 const TEXT = { type: 'string', maxLength: 200 }
 

@@ -1,5 +1,5 @@
-// Stands between the conformance suite, which can send no credentials, and the edge: adds the agent's
-// key and passes all else on as it came, `Host` and `Origin` included.
+// Stands between the conformance suite, which can send no credentials, and the edge: adds the
+// agent's key and passes everything else on unchanged, `Host` and `Origin` included.
 
 import { type IncomingMessage, request, type ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'

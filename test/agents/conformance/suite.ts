@@ -1,5 +1,5 @@
-// Runs the official conformance suite against one endpoint, in a process of its own, and reads what
-// each scenario found.
+// Runs the official conformance suite against one endpoint, in a separate process, and reads the
+// findings of each scenario.
 
 import { execFile } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'

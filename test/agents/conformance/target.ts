@@ -1,5 +1,5 @@
-// The endpoint that the conformance suite talks to: an agent's own tools, or a protected server's
-// tools, through a shim that adds the agent's key.
+// The endpoints for the conformance suite: an agent with registered tools, and agents with the tools
+// of a protected server, through a shim that adds the agent's key.
 
 import type { Fixtures } from '../../support/fixtures.ts'
 import { unwrap } from '../../support/fixtures.ts'
