@@ -103,7 +103,7 @@ test('a form of `LIMITS.page_edit_bytes` is not read, and a form of one byte les
     session.get(path, { method: 'POST', headers: FORM, body: given.padEnd(bytes, 'x') })
   expect((await post(LIMITS.page_edit_bytes)).status).toBe(403)
   expect(await statusOf(id)).toBe('pending')
-  expect((await post(LIMITS.page_edit_bytes - 1)).status).toBe(200)
+  expect((await post(LIMITS.page_edit_bytes - 1)).status).toBe(303)
   expect(await statusOf(id)).toBe('denied')
 })
 
