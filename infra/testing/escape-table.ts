@@ -10,7 +10,7 @@
 
 import type { Attack } from '../check/attack-catalogue.ts'
 
-export const CODE = '[SNWUGPQKTJVA]\\d\\d'
+export const CODE = '[SNWUMGPQKTJVA]\\d\\d'
 
 /** One test, with the titles of its groups and its own. */
 export type TestResult = { readonly titles: readonly string[]; readonly status: string }

@@ -4,7 +4,7 @@
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { isAuthorized } from '@cedar-policy/cedar-wasm/nodejs'
+import { getCedarSDKVersion, getCedarVersion, isAuthorized } from '@cedar-policy/cedar-wasm/nodejs'
 import { describe, expect, test } from 'vitest'
 import { NOTHING } from '../../../edge/call/usage.ts'
 import { argumentTypes, typeText } from '../../../edge/policy/argument-typing.ts'
@@ -283,3 +283,11 @@ const validated = (schema: ReturnType<typeof tenantSchema>, args: Record<string,
       },
     },
   })
+
+test('G14 the policy engine has exactly the version that package.json names', () => {
+  const { dependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  expect([dependencies['@cedar-policy/cedar-wasm'], getCedarSDKVersion()]).toEqual([
+    getCedarVersion(),
+    getCedarVersion(),
+  ])
+})

@@ -155,7 +155,7 @@ test('P09 an agent that is created again under a name reads, cancels and continu
     const result = await mcp.call('countersign_result', { call: params.call })
     expect([result['isError'], textOf(result)]).toEqual([
       true,
-      expect.stringMatching(/no such call of yours/),
+      expect.stringMatching(/you have no call with this id/),
     ])
     const meta = { 'dev.countersign/run': params.run }
     const { error } = await (await mcp.send('tools/call', { name: tool, arguments: {} }, { meta })).answer()
