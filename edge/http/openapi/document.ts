@@ -30,7 +30,7 @@ const CALLER_FAILURES: readonly Code[] = ['unauthenticated', 'forbidden']
 const PATH_FAILURES: readonly Code[] = ['not_found']
 
 /** The codes of a route besides those that the document states once. */
-export const ownFailures = ({ path, failures }: Route): readonly Code[] =>
+const ownFailures = ({ path, failures }: Route): readonly Code[] =>
   path.includes('{') ? failures.filter((code) => !PATH_FAILURES.includes(code)) : failures
 
 /**

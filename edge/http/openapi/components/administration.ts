@@ -80,7 +80,7 @@ const WORKER = {
   proof: 'What it has shown about its own sandbox.',
 }
 
-/** What a registered tool has in common with its specification. */
+/** The fields that a registered tool and its specification share. */
 const { executor: _executor, limits: _limits, ...CONTRACT } = TOOL
 
 export const ADMINISTRATION: Readonly<Record<string, Component>> = {
