@@ -3,8 +3,9 @@
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import type { Call } from '../../shared/wire/calls.ts'
-import type { tenantObject } from '../bindings.ts'
+import { type Env, tenantObject } from '../bindings.ts'
 import type { RunOwner } from '../call/run.ts'
+import { CallWatch } from '../run/call-watch.ts'
 import type { FoundCall } from '../run/find-run.ts'
 import type { OutputUpdate, StreamPosition } from '../run/output-subscribers.ts'
 import { statusLine } from './outcome.ts'
@@ -12,9 +13,16 @@ import { type Id, notification } from './rpc.ts'
 
 const OUTPUT_PAUSE_MS = 1_000
 
+/** Reports changes of a call's approval to one request. */
+export type ApprovalWatch = {
+  /** Resolves after a change since the last time, or after `ms`. */
+  readonly changed: (ms: number) => Promise<void>
+  readonly leave: () => void
+}
+
 export type FollowRequest = FoundCall & {
   readonly agent: RunOwner
-  readonly tenant: ReturnType<typeof tenantObject>
+  readonly watch: ApprovalWatch
   readonly approval: Call['approval']
   readonly token: Id | null
   /** When to give up waiting. */
@@ -51,17 +59,28 @@ export async function* followCall(follow: FollowRequest): AsyncGenerator<string,
 }
 
 /**
- * Waits for people at the tenant's inbox, which is in memory anyway. A wait inside the run would
- * keep its object in memory, half a megabyte each, for as long as nobody answers.
+ * Watches an approval without a wait inside the run, which would keep its object in memory, half a
+ * megabyte each, for as long as nobody answers.
  */
-async function awaitApproval({ run, n, agent, tenant, approval, until }: FollowRequest): Promise<void> {
+export function watchApproval(env: Env, tenant: string, { id, approval }: Call): ApprovalWatch {
+  if (env.ONE_PROCESS === 'yes') return new CallWatch(id)
+  let known = -1
+  return {
+    // The first time it returns at once: what came before is read afterwards.
+    async changed(ms) {
+      known = await tenantObject(env, tenant).approvalChange(approval?.id ?? '', known, ms)
+    },
+    leave: () => undefined,
+  }
+}
+
+async function awaitApproval({ run, n, agent, watch, approval, until }: FollowRequest): Promise<void> {
   if (approval?.status !== 'pending') return
-  let known = await tenant.approvalChange(approval.id, -1, 0)
   for (;;) {
-    const call = await run.read(agent, n, 0) // read after `known`, so that no change is missed
+    const call = await run.read(agent, n, 0)
     const left = until - Date.now()
     if (!call.ok || call.value.state !== 'awaiting_approval' || left <= 0) return
-    known = await tenant.approvalChange(approval.id, known, left)
+    await watch.changed(left)
   }
 }
 

@@ -15,7 +15,7 @@ import { type RunOwner, runOwner } from '../call/run.ts'
 import { isListed, requirePermission } from '../decision/decide.ts'
 import { preferredWait } from '../http/intake.ts'
 import { callOf, type FoundCall } from '../run/find-run.ts'
-import { followCall } from './call-follower.ts'
+import { followCall, watchApproval } from './call-follower.ts'
 import type { McpContext } from './context.ts'
 import { isObject, type McpRequest } from './envelope.ts'
 import { answerHeld, type LastMessage } from './held-answer.ts'
@@ -198,10 +198,11 @@ async function answerAwaited(
     if (received !== undefined) waitUntil(received())
     return jsonAnswer(message)
   }
+  const watch = watchApproval(env, agent.tenant, call)
   const following = {
     ...found,
     agent: runOwner(agent),
-    tenant: tenantObject(env, agent.tenant),
+    watch,
     approval: call.approval,
     token: context.accepted.stream ? request.meta.progressToken : null,
     until: Date.now() + left,
@@ -214,7 +215,10 @@ async function answerAwaited(
     id: request.id,
     messages: messages(),
     gone: async () => (onlyLead ? found.run.abandoned(runOwner(agent), found.n) : undefined),
-    released: () => tenantObject(env, agent.tenant).releaseRequest(place),
+    released: async () => {
+      watch.leave()
+      await tenantObject(env, agent.tenant).releaseRequest(place)
+    },
   })
 }
 

@@ -1,6 +1,7 @@
 // The commands' view of a run: its stored state, read-only, and `transact`, the only way to change
 // it (L5). It owns the in-memory parts of one RunObject and performs the effects of each commit.
 
+import { callId } from '../../shared/ids.ts'
 import type { Result } from '../../shared/result.ts'
 import { type Env, identityOf } from '../bindings.ts'
 import { hasEnded } from '../call/lifecycle.ts'
@@ -8,6 +9,7 @@ import type { RunRow } from '../call/run.ts'
 import { Alarm } from '../platform/alarm.ts'
 import { GroupCommit } from '../platform/group-commit.ts'
 import { Waiters } from '../platform/waiters.ts'
+import { notifyWatches } from './call-watch.ts'
 import { EdgeCalls } from './edge-calls.ts'
 import type { FileStore } from './file-store.ts'
 import { FileUploads } from './file-uploads.ts'
@@ -138,6 +140,7 @@ export class RunContext {
     if (mirror || hasEnded(status)) this.outbox.deliverSoon(this, mirror)
     else this.outbox.listSoon(this)
     if (hasEnded(status)) this.waiters.wake(proposal.n)
+    if (this.#row !== undefined) notifyWatches(callId(this.#row.record.id, proposal.n))
     this.output.wake(proposal.n)
     this.waiters.wake('journal')
   }

@@ -2,14 +2,26 @@
 // JSON Schema, and the routes that an agent may call. Everything comes from the route table.
 
 import { z } from 'zod'
+import { Actor } from '../../shared/evidence/actor.ts'
 import { Bundle, Keys } from '../../shared/evidence/bundle.ts'
 import { Envelope } from '../../shared/evidence/dsse.ts'
 import { JournalEntry } from '../../shared/evidence/journal.ts'
+import { CallOrigin } from '../../shared/evidence/origin.ts'
 import { PolicySnapshot } from '../../shared/evidence/policy-snapshot.ts'
-import { CallState, Statement } from '../../shared/evidence/statement.ts'
+import { CallState, Statement, ToolRef } from '../../shared/evidence/statement.ts'
 import { type Code, entryOf, FAILURES } from '../../shared/failures.ts'
-import { HeldFile, OutputFiles } from '../../shared/plan/call-files.ts'
-import { Budget, Plan } from '../../shared/plan/plan.ts'
+import { HeldFile, InputFiles, OutputFiles } from '../../shared/plan/call-files.ts'
+import {
+  Budget,
+  Credential,
+  Limits,
+  Plan,
+  ProcessPlan,
+  SkillLimits,
+  SkillPlan,
+  UpstreamLimits,
+  UpstreamPlan,
+} from '../../shared/plan/plan.ts'
 import { ROUTES } from '../../shared/routes/all.ts'
 import type { Route } from '../../shared/routes/route.ts'
 import { HypotheticalCall, ProposedCall, ProposedCallInNewRun } from '../../shared/wire/call-request.ts'
@@ -46,6 +58,17 @@ export const alternatives = (schema: JsonSchema): readonly JsonSchema[] | undefi
 
 /** The schemas that get a name in the packages. All others are written inline. */
 const NAMES: Readonly<Record<string, z.ZodType>> = {
+  Actor,
+  CallOrigin,
+  Credential,
+  ToolRef,
+  InputFile: InputFiles.element,
+  Limits,
+  SkillLimits,
+  UpstreamLimits,
+  ProcessPlan,
+  SkillPlan,
+  UpstreamPlan,
   Budget,
   RunSpec,
   Run,

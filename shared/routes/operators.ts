@@ -21,6 +21,7 @@ import { list, number, routes } from './route.ts'
 
 const named = z.strictObject({ name: Name })
 const Done = z.strictObject({ done: z.literal(true) })
+const OperatorWithKey = WithKey(Operator.shape)
 
 export const OPERATORS = routes({
   listApprovals: {
@@ -294,7 +295,7 @@ export const OPERATORS = routes({
     summary: 'Create or change an operator; the response to its creation holds their key, once',
     body: OperatorSpec,
     status: 200,
-    result: WithKey(Operator.shape),
+    result: OperatorWithKey,
     failures: ['limit_reached'],
   },
   listOperators: {
@@ -315,7 +316,7 @@ export const OPERATORS = routes({
     params: named,
     summary: 'Issue a new key; the old one is refused from then on',
     status: 200,
-    result: WithKey(Operator.shape),
+    result: OperatorWithKey,
     failures: ['not_found'],
   },
   deleteOperator: {

@@ -16,7 +16,7 @@ const Scope = z.enum(['once', 'session', 'timeboxed'])
  * One place where an operator changed the arguments. `null`: the value did not exist, or was
  * removed. Redacted as on cards.
  */
-const ArgumentChange = z.strictObject({
+export const ArgumentChange = z.strictObject({
   at: z.string(),
   from: z.string().nullable(),
   to: z.string().nullable(),

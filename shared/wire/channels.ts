@@ -15,19 +15,15 @@ const use = {
   /** Whether skills whose manifests name the channel may post notices here. Absent: no. */
   notices: z.literal(true).optional(),
 }
-const timing = {
-  ...use,
-  /**
-   * Each of these people gets a message with a personal link. Without recipients, the channel gets
-   * one message, without a link that can answer.
-   */
-  recipients: z
-    .strictObject({
-      roles: z.array(Name).max(16).default([]),
-      operators: z.array(Name).max(LIMITS.channel_recipients).default([]),
-    })
-    .optional(),
-}
+/**
+ * Each of these people gets a message with a personal link. Without recipients, the channel gets
+ * one message, without a link that can answer.
+ */
+export const Recipients = z.strictObject({
+  roles: z.array(Name).max(16).default([]),
+  operators: z.array(Name).max(LIMITS.channel_recipients).default([]),
+})
+const timing = { ...use, recipients: Recipients.optional() }
 
 const WebhookSpec = z.strictObject({
   kind: z.literal('webhook'),

@@ -4,16 +4,16 @@
 // they are the subject. So a p50 is the median of means over 100 decisions each, and hides a single
 // slow one. The engine alone, with the same requests, is the floor.
 
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Child, pdeathsig } from '../../infra/child-process.ts'
 import { bundle } from '../../infra/edge-build.ts'
-import { freePort, ROOT } from '../../infra/state.ts'
+import { freePort } from '../../infra/state.ts'
 import { COMPATIBILITY_DATE, modules } from '../../infra/workerd.ts'
 import { bytesOf, Connection } from './connection.ts'
 import { cpuNanos } from './machine.ts'
 import { median } from './slice.ts'
+import { withWorkerd } from './workerd.ts'
 
 /**
  * Decisions in one request, and their expected result. A slow subject is measured only every few
@@ -62,30 +62,9 @@ export async function timeDecisions(rounds: number): Promise<Decisions> {
   const built = bundle(['--config', join(folder, 'build.toml')], join(folder, 'bundle'))
   if (!built.ok) throw new Error(built.error)
   writeFileSync(join(folder, 'serve.capnp'), SERVE(folder, port))
-  const answers = () =>
-    fetch(`http://127.0.0.1:${port}/?times=0`).then(
-      (answer) => answer.ok,
-      () => false,
-    )
-  const spec = {
-    name: 'workerd',
-    argv: pdeathsig([join(ROOT, 'node_modules/workerd/bin/workerd'), 'serve', join(folder, 'serve.capnp')]),
-    env: { PATH: '/usr/bin:/bin' },
-    cwd: folder,
-    log: join(folder, 'log'),
-    ready: answers,
-    readyWithin_ms: 30_000,
-    stopWithin_ms: 1_000,
-  }
-  const edge = new Child(spec, () => undefined)
-  try {
-    const started = await edge.start()
-    if (!started.ok) throw new Error(started.error)
-    return await timed(await Connection.open(port), edge.pid ?? 0, port, rounds)
-  } finally {
-    await edge.stop()
-    rmSync(folder, { recursive: true, force: true })
-  }
+  return withWorkerd(folder, `http://127.0.0.1:${port}/?times=0`, async (pid) =>
+    timed(await Connection.open(port), pid, port, rounds),
+  )
 }
 
 /** Each subject has one request in each round, so that other load affects all alike. */

@@ -30,6 +30,7 @@ import { type Scale as SkillScale, timeSkills } from './skills.ts'
 import type { Extent, Slice } from './slice.ts'
 import { CLIENTS, makeSubjects, type SubjectRequests, type Subjects } from './subjects.ts'
 import { timeTraffic } from './traffic.ts'
+import { timeWaiting } from './waiting.ts'
 
 type Scale = {
   readonly rounds: number
@@ -50,7 +51,9 @@ type Scale = {
   readonly approvals: { readonly extent: Extent; readonly updates: number }
   /** Rounds of traffic through the proxy of a call. */
   readonly traffic: number
-  readonly mcp: { readonly rounds: number; readonly extent: Extent; readonly watch_ms: number }
+  readonly mcp: { readonly rounds: number; readonly extent: Extent }
+  /** How long the processor time of waiting streams is measured. */
+  readonly waiting_ms: number
   readonly skills: SkillScale
 }
 const FULL: Scale = {
@@ -63,7 +66,8 @@ const FULL: Scale = {
   answers: 100,
   approvals: { extent: { ms: 3_000, count: 300 }, updates: 20 },
   traffic: 5,
-  mcp: { rounds: 8, extent: { ms: 2_000, count: 300 }, watch_ms: 20_000 },
+  mcp: { rounds: 8, extent: { ms: 2_000, count: 300 } },
+  waiting_ms: 20_000,
   skills: {
     rounds: 8,
     extent: { ms: 2_000, count: 200 },
@@ -83,7 +87,8 @@ const QUICK: Scale = {
   answers: 20,
   approvals: { extent: { ms: 1_000, count: 50 }, updates: 5 },
   traffic: 2,
-  mcp: { rounds: 3, extent: { ms: 1_000, count: 80 }, watch_ms: 10_000 },
+  mcp: { rounds: 3, extent: { ms: 1_000, count: 80 } },
+  waiting_ms: 5_000,
   skills: {
     rounds: 3,
     extent: { ms: 1_000, count: 80 },
@@ -172,6 +177,8 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
     )
     sayOnStderr('measuring the MCP endpoint')
     const mcp = await timeMcp(stack, load, scale.mcp)
+    sayOnStderr('measuring 1,000 waiting streams')
+    const waiting = await timeWaiting(scale.waiting_ms)
     sayOnStderr('measuring skills')
     const skills = await timeSkills(stack, load, subjects, scale.skills)
     sayOnStderr('measuring decisions inside the edge')
@@ -189,6 +196,7 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
       answers,
       traffic,
       mcp,
+      waiting,
       skills,
       stored: STORED,
       growth: growthOf(before, after),

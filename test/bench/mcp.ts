@@ -1,37 +1,27 @@
-// Measures the MCP endpoint beside our own API: the same denied call through both doors, in turn; the
-// list of 200 tools, unchanged and after a change of the directory; and 1,000 clients that wait for
-// approvals on streams, by memory and processor time of the edge.
+// Measures the MCP endpoint beside our own API: the same denied call over both, in turn; the list of
+// 200 tools, unchanged and after a change of the directory.
 
-import { readFileSync } from 'node:fs'
-import { type ClientRequest, type IncomingMessage, request } from 'node:http'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Stack } from '../../infra/stack.ts'
-import { LIMITS } from '../../shared/limits.ts'
 import { bearer, type Client, client } from '../../shared/routes/client.ts'
 import { bytesOf, Connection, type Request } from './connection.ts'
 import type { Load } from './load.ts'
-import { cpuMs } from './machine.ts'
 import type { Peer } from './peer.ts'
 import { type Extent, median, type Slice } from './slice.ts'
 import { doesNothing, done, type SubjectRequests } from './subjects.ts'
 
 export const TOOLS = 200
-export const STREAMS = 1_000
 const RUNS = 8
-/** A call is streamed after 200 ms. */
-const OPENED_AT_ONCE = 50
 
-/** Milliseconds, and for the streams all of them together. */
+/** Milliseconds. */
 export type Mcp = {
   readonly denied: { readonly http: number; readonly mcp: number }
   readonly list: { readonly unchanged: number; readonly changed: number }
-  readonly waiting: { readonly mib: number; readonly percentOfCore: number }
 }
 
 export async function timeMcp(
-  { url, operator, edge }: Stack,
+  { url, operator }: Stack,
   load: Peer<Load, Slice>,
-  { rounds, extent, watch_ms }: { rounds: number; extent: Extent; watch_ms: number },
+  { rounds, extent }: { rounds: number; extent: Extent },
 ): Promise<Mcp> {
   const port = Number(new URL(url).port)
   const key = await prepare(operator)
@@ -42,7 +32,10 @@ export async function timeMcp(
   const slices = async (subjects: readonly SubjectRequests[]): Promise<number[]> => {
     const seen = subjects.map((): number[] => [])
     for (let round = 0; round < rounds; round++)
-      for (const [at, subject] of subjects.entries()) {
+      for (let turn = 0; turn < subjects.length; turn++) {
+        const at = (turn + round) % subjects.length // each round begins with another subject
+        const subject = subjects[at]
+        if (subject === undefined) continue
         const { faults, p50 } = await load.ask({ port, concurrency: 1, extent, ...subject })
         if (faults.length > 0) throw new Error(faults.join('\n'))
         seen[at]?.push(p50)
@@ -61,7 +54,6 @@ export async function timeMcp(
   return {
     denied: await both('bench_never', 'denied'),
     list: { unchanged, changed: await timeChangedList(port, operator, list) },
-    waiting: await timeWaiting(url, operator, edge.pid, watch_ms),
   }
 }
 
@@ -127,16 +119,11 @@ const rpc = (key: string, method: string, params: object, meta: object = {}, mor
   }),
 })
 
+export const callTool = (key: string, name: string, args: object, meta: object = {}): Request =>
+  rpc(key, 'tools/call', { name, arguments: args }, meta, { 'mcp-name': name })
+
 const overMcp = (key: string, runs: readonly string[], tool: string, state: string): SubjectRequests => ({
-  requests: runs.map((run) =>
-    rpc(
-      key,
-      'tools/call',
-      { name: tool, arguments: {} },
-      { 'dev.countersign/run': run },
-      { 'mcp-name': tool },
-    ),
-  ),
+  requests: runs.map((run) => callTool(key, tool, {}, { 'dev.countersign/run': run })),
   expect: { status: 200, contains: [`"state":"${state}"`] },
 })
 
@@ -171,52 +158,3 @@ async function timeChangedList(
   connection.close()
   return median(took)
 }
-
-/** Each client has a session and a call of its own. */
-async function timeWaiting(url: string, operator: Client, pid: number | undefined, watch_ms: number) {
-  const name = 'bench_waits'
-  done(await operator('putTool', { params: { name }, body: { ...doesNothing('C'), sensitive: true } }))
-  const keys: string[] = []
-  for (let n = 0; n * LIMITS.mcp_holds_agent < STREAMS; n++)
-    keys.push(
-      done(await operator('putAgent', { params: { name: `bench-waits-${n}` }, body: { tools: [name] } }))
-        .key ?? '',
-    )
-  const before = rssMib(pid)
-  const open: Waiting[] = []
-  const opened = (n: number) => wait(url, keys[n % keys.length] ?? '', name, `s${n}`)
-  for (let n = 0; n < STREAMS; n += OPENED_AT_ONCE)
-    open.push(...(await Promise.all(Array.from({ length: OPENED_AT_ONCE }, (_, lane) => opened(n + lane)))))
-  await sleep(LIMITS.mcp_heartbeat_ms * 3) // objects that nothing needs any more are gone
-  const [spent, from] = [cpuMs(pid), performance.now()]
-  await sleep(watch_ms)
-  const percentOfCore = (100 * (cpuMs(pid) - spent)) / (performance.now() - from)
-  const mib = rssMib(pid) - before
-  if (open.some(({ response }) => !response.readable)) throw new Error('a waiting stream has ended')
-  for (const { sent } of open) sent.destroy()
-  return { mib, percentOfCore }
-}
-
-type Waiting = { readonly sent: ClientRequest; readonly response: IncomingMessage }
-
-function wait(url: string, key: string, name: string, session: string): Promise<Waiting> {
-  const { path, headers, body } = rpc(key, 'tools/call', { name, arguments: {} }, {}, { 'mcp-name': name })
-  return new Promise((settle, fail) => {
-    const sent = request(new URL(path, url), {
-      method: 'POST',
-      headers: { ...headers, prefer: `wait=${LIMITS.mcp_hold_most_s}`, 'countersign-session': session },
-      agent: false,
-    })
-    sent.on('error', (error) => fail(error))
-    sent.on('response', (response) => {
-      response.resume()
-      if (response.headers['content-type'] !== 'text/event-stream')
-        fail(new Error('a client was not made to wait'))
-      else settle({ sent, response })
-    })
-    sent.end(body)
-  })
-}
-
-const rssMib = (pid: number | undefined): number =>
-  Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024

@@ -135,6 +135,158 @@ export type Code =
   | 'workspace_lost'
   | 'workspace_scope_denied'
 
+export type Actor = {
+  readonly issuer: string
+  readonly subject: string
+  readonly client?: string
+  readonly acting?: string
+  readonly jti_sha256?: string
+}
+
+export type CallOrigin = {
+  readonly reason?: string
+  readonly actor?: Actor
+  readonly via?: {
+    readonly protocol: 'mcp'
+    readonly revision: string
+    readonly client?: string
+  }
+}
+
+export type Credential = {
+  readonly secret: string
+  readonly host: string
+  readonly header: string
+  readonly format?: string
+  readonly tls?: 'intercept'
+}
+
+export type ToolRef = {
+  readonly name: string
+  readonly version: number
+  readonly digest: string
+}
+
+export type InputFile = {
+  readonly path: string
+  readonly sha256: string
+  readonly bytes: number
+}
+
+export type Limits = {
+  readonly timeout_ms: number
+  readonly cpu_ms: number
+  readonly memory_bytes: number
+  readonly pids: number
+  readonly open_files: number
+  readonly file_bytes: number
+  readonly workspace_bytes: number
+  readonly workspace_inodes?: number
+  readonly output_bytes: number
+  readonly net_bytes?: number
+  readonly net_connections?: number
+}
+
+export type SkillLimits = {
+  readonly timeout_ms: number
+  readonly fuel: number
+  readonly memory_bytes: number
+  readonly output_bytes: number
+  readonly net_bytes?: number
+  readonly net_connections?: number
+}
+
+export type UpstreamLimits = {
+  readonly timeout_ms: number
+  readonly output_bytes: number
+  readonly net_bytes: number
+  readonly net_connections: number
+}
+
+export type ProcessPlan = {
+  readonly tier: 'B' | 'C'
+  readonly executor: {
+    readonly kind: 'process'
+    readonly argv: readonly string[]
+    readonly stdin: 'none' | 'args' | {
+      readonly arg: string
+    }
+    readonly env: Readonly<Record<string, string>>
+    readonly cwd: string
+    readonly output?: Readonly<Record<string, unknown>>
+  }
+  readonly egress: {
+    readonly mode: 'none' | 'preflight' | 'strict'
+    readonly hosts: readonly string[]
+  }
+  readonly profile?: string
+  readonly secrets: readonly string[]
+  readonly credentials?: readonly Credential[]
+  readonly workspace: 'call' | 'run'
+  readonly files?: readonly InputFile[]
+  readonly outputs?: true
+  readonly limits: Limits
+  readonly cgroup?: true
+}
+
+export type SkillPlan = {
+  readonly tier: 'A'
+  readonly executor: {
+    readonly kind: 'skill'
+    readonly skill: string
+    readonly version: string
+    readonly digest: string
+    readonly tool: string
+    readonly capabilities: readonly ('log' | 'clock' | 'random' | 'http' | 'secrets' | 'kv' | 'channel')[]
+    readonly methods?: readonly ('GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE')[]
+    readonly kv?: readonly string[]
+    readonly channels?: readonly string[]
+    readonly output?: Readonly<Record<string, unknown>>
+  }
+  readonly egress: {
+    readonly mode: 'strict'
+    readonly hosts: readonly string[]
+  }
+  readonly secrets: readonly string[]
+  readonly credentials?: readonly Credential[]
+  readonly limits: SkillLimits
+}
+
+export type UpstreamPlan = {
+  readonly tier: 'M'
+  readonly executor: {
+    readonly kind: 'upstream'
+    readonly upstream: string
+    readonly url: string
+    readonly tool: string
+    readonly definition: string
+    readonly mirrored?: readonly {
+      readonly header: string
+      readonly path: readonly string[]
+    }[]
+    readonly auth?: {
+      readonly kind: 'header'
+      readonly secret: string
+      readonly header: string
+      readonly format?: string
+    } | {
+      readonly kind: 'client_credentials'
+      readonly secret: string
+      readonly client_id: string
+      readonly token_url: string
+      readonly scope?: string
+    }
+    readonly output?: Readonly<Record<string, unknown>>
+  }
+  readonly egress: {
+    readonly mode: 'strict'
+    readonly hosts: readonly string[]
+  }
+  readonly secrets: readonly string[]
+  readonly credentials?: readonly Credential[]
+  readonly limits: UpstreamLimits
+}
+
 export type Budget = {
   readonly max_calls_per_run: number
   readonly execution_timeout_ms: number
@@ -197,11 +349,7 @@ export type HypotheticalCall = {
   readonly tool: string
   readonly args: Readonly<Record<string, unknown>>
   readonly run?: RunSpec
-  readonly files?: readonly {
-    readonly path: string
-    readonly sha256: string
-    readonly bytes: number
-  }[]
+  readonly files?: readonly InputFile[]
   readonly agent?: string
 }
 
@@ -249,11 +397,7 @@ export type Decision = {
 }
 
 export type OutputFiles = {
-  readonly files: readonly {
-    readonly path: string
-    readonly sha256: string
-    readonly bytes: number
-  }[]
+  readonly files: readonly InputFile[]
   readonly left: readonly {
     readonly path: string
     readonly why: 'name' | 'no_file' | 'too_much' | 'no_room' | 'not_sent' | 'secret'
@@ -275,131 +419,7 @@ export type CallResult = {
   }
 }
 
-export type Plan = {
-  readonly tier: 'B' | 'C'
-  readonly executor: {
-    readonly kind: 'process'
-    readonly argv: readonly string[]
-    readonly stdin: 'none' | 'args' | {
-      readonly arg: string
-    }
-    readonly env: Readonly<Record<string, string>>
-    readonly cwd: string
-    readonly output?: Readonly<Record<string, unknown>>
-  }
-  readonly egress: {
-    readonly mode: 'none' | 'preflight' | 'strict'
-    readonly hosts: readonly string[]
-  }
-  readonly profile?: string
-  readonly secrets: readonly string[]
-  readonly credentials?: readonly {
-    readonly secret: string
-    readonly host: string
-    readonly header: string
-    readonly format?: string
-    readonly tls?: 'intercept'
-  }[]
-  readonly workspace: 'call' | 'run'
-  readonly files?: readonly {
-    readonly path: string
-    readonly sha256: string
-    readonly bytes: number
-  }[]
-  readonly outputs?: true
-  readonly limits: {
-    readonly timeout_ms: number
-    readonly cpu_ms: number
-    readonly memory_bytes: number
-    readonly pids: number
-    readonly open_files: number
-    readonly file_bytes: number
-    readonly workspace_bytes: number
-    readonly workspace_inodes?: number
-    readonly output_bytes: number
-    readonly net_bytes?: number
-    readonly net_connections?: number
-  }
-  readonly cgroup?: true
-} | {
-  readonly tier: 'A'
-  readonly executor: {
-    readonly kind: 'skill'
-    readonly skill: string
-    readonly version: string
-    readonly digest: string
-    readonly tool: string
-    readonly capabilities: readonly ('log' | 'clock' | 'random' | 'http' | 'secrets' | 'kv' | 'channel')[]
-    readonly methods?: readonly ('GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE')[]
-    readonly kv?: readonly string[]
-    readonly channels?: readonly string[]
-    readonly output?: Readonly<Record<string, unknown>>
-  }
-  readonly egress: {
-    readonly mode: 'strict'
-    readonly hosts: readonly string[]
-  }
-  readonly secrets: readonly string[]
-  readonly credentials?: readonly {
-    readonly secret: string
-    readonly host: string
-    readonly header: string
-    readonly format?: string
-    readonly tls?: 'intercept'
-  }[]
-  readonly limits: {
-    readonly timeout_ms: number
-    readonly fuel: number
-    readonly memory_bytes: number
-    readonly output_bytes: number
-    readonly net_bytes?: number
-    readonly net_connections?: number
-  }
-} | {
-  readonly tier: 'M'
-  readonly executor: {
-    readonly kind: 'upstream'
-    readonly upstream: string
-    readonly url: string
-    readonly tool: string
-    readonly definition: string
-    readonly mirrored?: readonly {
-      readonly header: string
-      readonly path: readonly string[]
-    }[]
-    readonly auth?: {
-      readonly kind: 'header'
-      readonly secret: string
-      readonly header: string
-      readonly format?: string
-    } | {
-      readonly kind: 'client_credentials'
-      readonly secret: string
-      readonly client_id: string
-      readonly token_url: string
-      readonly scope?: string
-    }
-    readonly output?: Readonly<Record<string, unknown>>
-  }
-  readonly egress: {
-    readonly mode: 'strict'
-    readonly hosts: readonly string[]
-  }
-  readonly secrets: readonly string[]
-  readonly credentials?: readonly {
-    readonly secret: string
-    readonly host: string
-    readonly header: string
-    readonly format?: string
-    readonly tls?: 'intercept'
-  }[]
-  readonly limits: {
-    readonly timeout_ms: number
-    readonly output_bytes: number
-    readonly net_bytes: number
-    readonly net_connections: number
-  }
-}
+export type Plan = ProcessPlan | SkillPlan | UpstreamPlan
 
 export type Call = {
   readonly id: string
@@ -432,21 +452,7 @@ export type Call = {
     readonly sandbox_enforcement: string
     readonly cgroup?: boolean
   }
-  readonly origin?: {
-    readonly reason?: string
-    readonly actor?: {
-      readonly issuer: string
-      readonly subject: string
-      readonly client?: string
-      readonly acting?: string
-      readonly jti_sha256?: string
-    }
-    readonly via?: {
-      readonly protocol: 'mcp'
-      readonly revision: string
-      readonly client?: string
-    }
-  }
+  readonly origin?: CallOrigin
   readonly created_at_ms: number
   readonly ended_at_ms?: number
 }
@@ -493,11 +499,7 @@ export type Bundle = {
     readonly tenant: string
     readonly run: string
     readonly call: string
-    readonly tool: {
-      readonly name: string
-      readonly version: number
-      readonly digest: string
-    }
+    readonly tool: ToolRef
     readonly arguments: unknown
     readonly plan: Plan | null
   }
@@ -537,39 +539,11 @@ export type Statement = {
       readonly call: string
       readonly agent: string
       readonly session: string
-      readonly tool: {
-        readonly name: string
-        readonly version: number
-        readonly digest: string
-      }
+      readonly tool: ToolRef
       readonly digest: string
       readonly args_sha256: string
       readonly plan_sha256: string | null
-      readonly limits: {
-        readonly timeout_ms: number
-        readonly cpu_ms: number
-        readonly memory_bytes: number
-        readonly pids: number
-        readonly open_files: number
-        readonly file_bytes: number
-        readonly workspace_bytes: number
-        readonly workspace_inodes?: number
-        readonly output_bytes: number
-        readonly net_bytes?: number
-        readonly net_connections?: number
-      } | {
-        readonly timeout_ms: number
-        readonly fuel: number
-        readonly memory_bytes: number
-        readonly output_bytes: number
-        readonly net_bytes?: number
-        readonly net_connections?: number
-      } | {
-        readonly timeout_ms: number
-        readonly output_bytes: number
-        readonly net_bytes: number
-        readonly net_connections: number
-      } | null
+      readonly limits: Limits | SkillLimits | UpstreamLimits | null
       readonly egress: {
         readonly mode: 'none' | 'preflight' | 'strict'
         readonly hosts: readonly string[]
@@ -591,21 +565,7 @@ export type Statement = {
           readonly standing?: string
         }[]
       } | null
-      readonly origin?: {
-        readonly reason?: string
-        readonly actor?: {
-          readonly issuer: string
-          readonly subject: string
-          readonly client?: string
-          readonly acting?: string
-          readonly jti_sha256?: string
-        }
-        readonly via?: {
-          readonly protocol: 'mcp'
-          readonly revision: string
-          readonly client?: string
-        }
-      }
+      readonly origin?: CallOrigin
     }
     readonly grant: {
       readonly sha256: string
@@ -692,31 +652,7 @@ export type Statement = {
       readonly cgroup?: boolean
       readonly profile_sha256: string | null
       readonly argv_sha256: string | null
-      readonly limits?: {
-        readonly timeout_ms: number
-        readonly cpu_ms: number
-        readonly memory_bytes: number
-        readonly pids: number
-        readonly open_files: number
-        readonly file_bytes: number
-        readonly workspace_bytes: number
-        readonly workspace_inodes?: number
-        readonly output_bytes: number
-        readonly net_bytes?: number
-        readonly net_connections?: number
-      } | {
-        readonly timeout_ms: number
-        readonly fuel: number
-        readonly memory_bytes: number
-        readonly output_bytes: number
-        readonly net_bytes?: number
-        readonly net_connections?: number
-      } | {
-        readonly timeout_ms: number
-        readonly output_bytes: number
-        readonly net_bytes: number
-        readonly net_connections: number
-      }
+      readonly limits?: Limits | SkillLimits | UpstreamLimits
       readonly skill?: {
         readonly digest: string
         readonly component_sha256: string
@@ -770,11 +706,7 @@ export type PolicySnapshot = {
   readonly groups: readonly string[]
   readonly channels: readonly string[] | null
   readonly budget: Budget
-  readonly tool: {
-    readonly name: string
-    readonly version: number
-    readonly digest: string
-  }
+  readonly tool: ToolRef
   readonly process_runner: {
     readonly tiers: readonly ('B' | 'C')[]
     readonly workspace: 'call' | 'run'
@@ -782,19 +714,7 @@ export type PolicySnapshot = {
     readonly egress_mode: 'none' | 'preflight' | 'strict'
     readonly allowed_hosts: readonly string[]
     readonly secrets: readonly string[]
-    readonly limits: {
-      readonly timeout_ms: number
-      readonly cpu_ms: number
-      readonly memory_bytes: number
-      readonly pids: number
-      readonly open_files: number
-      readonly file_bytes: number
-      readonly workspace_bytes: number
-      readonly workspace_inodes?: number
-      readonly output_bytes: number
-      readonly net_bytes?: number
-      readonly net_connections?: number
-    }
+    readonly limits: Limits
   } | null
   readonly wasm_runtime: {
     readonly fuel: number

@@ -1,12 +1,13 @@
 // Generates the OpenAPI 3.1 document from the route table.
 
 import type { Code } from '../../../shared/failures.ts'
-import { FAILURES } from '../../../shared/failures.ts'
+import { entryOf, FAILURES } from '../../../shared/failures.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { ROUTES } from '../../../shared/routes/all.ts'
 import type { Caller, Route } from '../../../shared/routes/route.ts'
 import { type Paths, shareAnswers } from './answers.ts'
-import { EXAMPLES } from './examples.ts'
+import { COMPONENTS } from './components/all.ts'
+import { EXAMPLES, placeExamples } from './examples.ts'
 import { parameterText } from './parameters.ts'
 import { type Schema, Schemas } from './schemas.ts'
 
@@ -26,6 +27,11 @@ const BODY_FAILURES: readonly Code[] = [
   'unsupported_media_type',
 ]
 const CALLER_FAILURES: readonly Code[] = ['unauthenticated', 'forbidden']
+const PATH_FAILURES: readonly Code[] = ['not_found']
+
+/** The codes of a route besides those that the document states once. */
+const ownFailures = ({ path, failures }: Route): readonly Code[] =>
+  path.includes('{') ? failures.filter((code) => !PATH_FAILURES.includes(code)) : failures
 
 /**
  * Callers who hold a key, or need none. Pages are for browsers; workers and Slack sign what they
@@ -43,7 +49,7 @@ const READ = {
     name: 'Idempotency-Key',
     in: 'header',
     description:
-      'A key of your choice. A request with a key that was used before gets the same answer and does nothing again; with other content it is refused.',
+      'A key of your choice. A request with a used key gets the same answer and does nothing again.',
     schema: { type: 'string', minLength: 1, maxLength: 257 },
     example: 'order-4711',
   },
@@ -68,41 +74,42 @@ let cached: Schema | undefined
 
 /** The document of this edge. All but the URL is made once. */
 export function openapi(url: string): Schema {
-  cached ??= description()
+  cached ??= description(false)
   const { openapi, info, ...rest } = cached
   return { openapi, info, servers: [{ url: url.replace(/\/$/, ''), description: 'This edge.' }], ...rest }
 }
 
-function description(): Schema {
-  const schemas = new Schemas()
+/** With `isWhole`, the parts that only `/docs` describes to the last field are described too. */
+export function description(isWhole: boolean): Schema {
+  const schemas = new Schemas(isWhole)
   const shared = new Parameters()
   const described = paths(schemas, shared)
-  const { document, components } = schemas.finish({ paths: described, parameters: shared.all() })
-  const answers = shareAnswers(document['paths'] as Paths) // as `operation` makes them
+  for (const { schema, isBase } of Object.values(COMPONENTS)) if (isBase) schemas.of(schema, 'input')
+  const finished = schemas.finish({ paths: described, parameters: shared.all() })
+  const { paths: shown, components } = placeExamples({
+    paths: finished.document['paths'] as Paths, // as `operation` makes them
+    components: { Json: ANY_JSON, JsonRpcMessage: JSON_RPC, Problem: PROBLEM, ...finished.components },
+  })
+  const answers = shareAnswers(shown)
   return {
     openapi: '3.1.0',
     info: {
       title: 'Countersign',
       version: '1',
       summary: 'No tool call of an AI agent runs without a countersign',
-      description: `The same for people, with requests to copy, is at \`/docs\`. Unknown fields of requests are refused; answers may get more fields. \`x-failures\` lists the codes of an operation; besides these, any may answer with ${listOf(COMMON_FAILURES)}, with a body ${listOf(BODY_FAILURES)}, and with a key ${listOf(CALLER_FAILURES)}.`,
+      description: `The same for people, with more on each operation and requests to copy, is at \`/docs\`. Unknown fields of requests are refused; answers may get more fields. \`x-failures\` lists the codes of an operation; besides these, any may answer with ${listOf(COMMON_FAILURES)}, with a body ${listOf(BODY_FAILURES)}, with a key ${listOf(CALLER_FAILURES)}, and with a name or an id in its path ${listOf(PATH_FAILURES)}.`,
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     security: [{ key: [] }],
-    paths: answers.paths,
+    paths: shareParameters(answers.paths),
     components: {
       securitySchemes: SECURITY_SCHEMES,
       headers: HEADERS,
-      parameters: document['parameters'],
+      parameters: finished.document['parameters'],
+      requestBodies: answers.requestBodies,
       responses: { Problem: REFUSED, ...answers.responses },
-      examples: sharedExamples(described),
-      schemas: {
-        Json: { description: 'Any JSON value.' },
-        JsonRpcMessage: JSON_RPC,
-        Problem: PROBLEM,
-        ...components,
-      },
+      schemas: components,
     },
   }
 }
@@ -123,6 +130,9 @@ const HEADERS = {
   'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer' } },
 } as const
 
+/** Codes of status 200 only end calls; `ends` marks those that do both. */
+const REFUSALS = Object.keys(FAILURES).filter((code) => entryOf(code as Code).status !== 200) // the keys are the codes
+
 const PROBLEM = {
   description: 'Why a request was refused (RFC 9457).',
   type: 'object',
@@ -134,7 +144,7 @@ const PROBLEM = {
     code: {
       type: 'string',
       description: 'Stable: a code never changes its meaning.',
-      enum: Object.keys(FAILURES),
+      enum: REFUSALS,
     },
     detail: { type: 'string', description: 'What is wrong with this request.' },
     todo: { type: 'string', description: 'What to do next.' },
@@ -182,6 +192,23 @@ class Parameters {
   }
 }
 
+/** Puts parameters that all operations of a path have into the path. */
+function shareParameters(paths: Schema): Schema {
+  const shared = (methods: Record<string, Schema>): Schema => {
+    const all = Object.values(methods).map(({ parameters }) => parameters as Schema[]) // as `operation` makes them
+    const isIn = (list: readonly Schema[], one: Schema) => list.some(({ $ref }) => $ref === one['$ref'])
+    const common = (all[0] ?? []).filter((one) => all.length > 1 && all.every((list) => isIn(list, one)))
+    const rest = Object.entries(methods).map(([method, { parameters, ...operation }]) => {
+      const own = (parameters as Schema[]).filter((one) => !isIn(common, one)) // as above
+      return [method, { ...operation, ...(own.length === 0 ? {} : { parameters: own }) }]
+    })
+    return { ...(common.length === 0 ? {} : { parameters: common }), ...Object.fromEntries(rest) }
+  }
+  return Object.fromEntries(
+    Object.entries(paths).map(([path, methods]) => [path, shared(methods as Record<string, Schema>)]), // as above
+  )
+}
+
 function paths(schemas: Schemas, shared: Parameters): Schema {
   const all: Record<string, Schema> = {}
   for (const [name, route] of Object.entries(ROUTES as Record<string, Route>)) {
@@ -196,23 +223,25 @@ const BYTES = { 'application/octet-stream': { schema: { type: 'string', format: 
 
 /** JSON-RPC has a specification of its own, so its messages are described in words. */
 const MESSAGE = { $ref: '#/components/schemas/JsonRpcMessage' }
+const ANY_JSON = { description: 'Any JSON value.' }
 const JSON_RPC = {
-  description:
-    'A message of JSON-RPC 2.0 as the Model Context Protocol defines it. Refusals are such messages too.',
+  description: 'A JSON-RPC 2.0 message of the Model Context Protocol. Refusals are messages too.',
   type: 'object',
 } as const
 
-const bytesOf = ({ refusals }: Route, example: unknown): Schema =>
-  refusals === 'json-rpc'
-    ? { 'application/json': { schema: MESSAGE, ...(example === undefined ? {} : { example }) } }
-    : BYTES
+const bytesOf = ({ refusals }: Route): Schema =>
+  refusals === 'json-rpc' ? { 'application/json': { schema: MESSAGE } } : BYTES
+
+/** The first clause of a long summary. All of it is in `/docs`. */
+const titleOf = (summary: string): string =>
+  summary.length <= 75 ? summary : (/^.{15,}?(?=; |\. |: )/.exec(summary)?.[0] ?? summary)
 
 function operation(name: string, route: Route, schemas: Schemas, shared: Parameters): Schema {
-  const { callers, summary, body, failures } = route
-  const { request: example } = EXAMPLES[name] ?? {}
+  const { callers, summary, body } = route
+  const failures = ownFailures(route)
   return {
     operationId: name,
-    summary,
+    summary: titleOf(summary),
     tags: [callers[0]],
     ...(failures.length === 0 ? {} : { 'x-failures': failures }),
     ...(callers.includes('anyone') ? { security: [] } : {}),
@@ -223,25 +252,20 @@ function operation(name: string, route: Route, schemas: Schemas, shared: Paramet
           requestBody: {
             required: true,
             content: route.raw
-              ? bytesOf(route, example)
-              : {
-                  'application/json': {
-                    schema: schemas.of(body, 'input'),
-                    ...(example === undefined ? {} : { example }),
-                  },
-                },
+              ? bytesOf(route)
+              : { 'application/json': { schema: schemas.of(body, 'input') } },
           },
         }),
     responses: {
-      ...successes(name, route, schemas),
+      ...successes(route, schemas),
       default: { $ref: '#/components/responses/Problem' },
     },
   }
 }
 
-function successes(name: string, route: Route, schemas: Schemas): Schema {
+function successes(route: Route, schemas: Schemas): Schema {
   const { status, pending_until, location } = route
-  const content = contentOf(name, route, schemas)
+  const content = contentOf(route, schemas)
   const located = location === undefined ? {} : { Location: { $ref: '#/components/headers/Location' } }
   const success = {
     description: status === 201 ? 'Created' : 'Done',
@@ -257,45 +281,11 @@ function successes(name: string, route: Route, schemas: Schemas): Schema {
   return { [status]: success, 202: pending }
 }
 
-/** Operations with the same named result share an example of it. */
-function exampleOf({ $ref }: Schema, example: unknown): Schema {
-  if (example === undefined) return {}
-  if (typeof $ref !== 'string') return { example }
-  return { examples: { recorded: { $ref: $ref.replace('/schemas/', '/examples/') } } }
-}
-
-/** The first recorded answer of each named result. */
-function sharedExamples(paths: Schema): Schema {
-  const shared: Record<string, Schema> = {}
-  for (const methods of Object.values(paths as Record<string, Record<string, DescribedOperation>>))
-    for (const { operationId, responses } of Object.values(methods))
-      for (const { content } of Object.values(responses)) {
-        const name = content?.['application/json']?.examples?.recorded.$ref.split('/').at(-1)
-        if (name !== undefined) shared[name] ??= { value: EXAMPLES[operationId]?.response }
-      }
-  return shared
-}
-/** The part of a built operation that examples are read from. */
-type DescribedOperation = {
-  operationId: string
-  responses: Record<
-    string,
-    { content?: Record<string, { examples?: { recorded: { $ref: string } } } | undefined> }
-  >
-}
-
-function contentOf(name: string, route: Route, schemas: Schemas): Schema {
+function contentOf(route: Route, schemas: Schemas): Schema {
   const { media, events, result, refusals } = route
-  const { response: example } = EXAMPLES[name] ?? {}
   if (refusals === 'json-rpc')
-    return {
-      'application/json': { schema: MESSAGE, ...exampleOf(MESSAGE, example) },
-      'text/event-stream': { schema: { type: 'string' } },
-    }
-  if (media === undefined) {
-    const schema = schemas.of(result, 'output')
-    return { 'application/json': { schema, ...exampleOf(schema, example) } }
-  }
+    return { 'application/json': { schema: MESSAGE }, 'text/event-stream': { schema: { type: 'string' } } }
+  if (media === undefined) return { 'application/json': { schema: schemas.of(result, 'output') } }
   if (media === 'application/octet-stream') return BYTES
   const described = Object.entries(events ?? {}).map(([event, data]) => [event, schemas.of(data, 'output')])
   return {
@@ -316,7 +306,7 @@ function parameters(name: string, route: Route, schemas: Schemas): Schema[] {
       ...(place === 'path' || !type.safeParse(undefined).success ? { required: true } : {}),
       description: parameterText(name, key),
       schema: schemas.of(type, 'input'),
-      ...(key in examples ? { example: examples[key] } : {}),
+      ...(place !== 'query' && key in examples ? { example: examples[key] } : {}),
     }))
   const read = reads.map((header) => READ[header])
   return [...of('path', params), ...of('query', query), ...of('header', headers), ...read]

@@ -19,7 +19,7 @@ const BY_NAME: Readonly<Record<string, string>> = {
   since: 'Only those created at this time or later, in milliseconds since 1970.',
   limit: 'The maximum number of items on the page.',
   cursor: '`next` of the previous page.',
-  after: 'The last item of the previous page: its id, number or position.',
+  after: 'The last item of the previous page.',
   before: 'The last item of the previous page.',
   last: 'Instead of `after`: this many of the latest.',
   status: 'Only those in this state.',

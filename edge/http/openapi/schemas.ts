@@ -15,6 +15,12 @@ type Variants = { input?: Schema; output?: Schema }
 
 export class Schemas {
   readonly #found = new Map<string, Variants>()
+  readonly #isWhole: boolean
+
+  /** `isWhole`: also describes parts that `outlined` leaves to words. */
+  constructor(isWhole: boolean) {
+    this.#isWhole = isWhole
+  }
 
   /** The schema, or a reference to its component. */
   of(type: z.ZodType, io: Direction): Schema {
@@ -38,7 +44,7 @@ export class Schemas {
     for (const [name, schema] of Object.entries($defs))
       if (name in COMPONENTS) {
         const variants = this.#found.get(name) ?? {}
-        variants[io] ??= described(name, rewritten(schema, io))
+        variants[io] ??= described(name, rewritten(schema, io), this.#isWhole)
         this.#found.set(name, variants)
       }
     return rewritten(properties.root, io)
@@ -46,6 +52,7 @@ export class Schemas {
 
   /** Resolves the references in a finished document, and returns its components. */
   finish(document: Schema): { document: Schema; components: Record<string, Schema> } {
+    this.#dropUnused(document)
     const twofold = this.#twofold()
     const resolve = (value: Schema): Schema =>
       JSON.parse(
@@ -66,6 +73,25 @@ export class Schemas {
     components.sort(([a], [b]) => (a < b ? -1 : 1))
     const ofAnswers = new Set([...this.#found].flatMap(([name, { input }]) => (input ? [] : [name])))
     return { document: resolve(document), components: extended(Object.fromEntries(components), ofAnswers) }
+  }
+
+  /** Drops what only parts that are left to words refer to. Bases are used later. */
+  #dropUnused(document: Schema): void {
+    const used = new Set<string>()
+    const visit = (text: string): void => {
+      for (const [, name = '', marked] of text.matchAll(/schemas\/(\w+)(~input)?/g)) {
+        const io = marked === undefined ? 'output' : 'input'
+        if (used.has(`${name} ${io}`)) continue
+        used.add(`${name} ${io}`)
+        visit(JSON.stringify(this.#found.get(name)?.[io] ?? {}))
+      }
+    }
+    visit(JSON.stringify(document))
+    for (const [name, variants] of this.#found) {
+      if (COMPONENTS[name]?.isBase) continue
+      for (const io of ['input', 'output'] as const) if (!used.has(`${name} ${io}`)) delete variants[io]
+      if (variants.input === undefined && variants.output === undefined) this.#found.delete(name)
+    }
   }
 
   /** Components whose requests differ from their answers, themselves or in a part. */
@@ -98,10 +124,11 @@ function extended(
         .sort(([, a], [, b]) => fieldsOf(b).length - fieldsOf(a).length)
       if (base === undefined) return [name, schema]
       const own = fieldsOf(base[1]).map(([field]) => field)
+      const required = requiredOf(schema).filter((field) => !requiredOf(base[1]).includes(field))
       const rest = {
         type: 'object',
         properties: Object.fromEntries(fieldsOf(schema).filter(([field]) => !own.includes(field))),
-        required: requiredOf(schema).filter((field) => !requiredOf(base[1]).includes(field)),
+        ...(required.length === 0 ? {} : { required }),
       }
       return [name, { description: schema['description'], allOf: [{ $ref: `${REF}${base[0]}` }, rest] }]
     }),
@@ -154,17 +181,36 @@ const rewritten = (schema: Schema, io: Direction): Schema =>
     JSON.stringify(schema).replaceAll(/"#\/\$defs\/(\w+)"/g, (_, name: string) =>
       name in COMPONENTS ? `"${REF}${name}${io === 'input' ? OF_REQUESTS : ''}"` : `"${REF}Json"`,
     ),
+    (_, value: unknown) => (isObject(value) ? nullable(value) : value),
   ) as Schema // as above
 
+const isObject = (value: unknown): value is Schema =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Writes a number or a text that may be null as one schema with two types. */
+function nullable(schema: Schema): Schema {
+  const { anyOf, ...rest } = schema
+  const [one, other, ...more] = (anyOf ?? []) as Schema[] // JSON Schema's keyword
+  const isPlain =
+    typeof one?.['type'] === 'string' && !('enum' in one) && !('const' in one) && !('properties' in one)
+  return isPlain && one['type'] !== 'array' && other?.['type'] === 'null' && more.length === 0
+    ? { ...one, type: [one['type'], 'null'], ...rest }
+    : schema
+}
+
 /** Adds the sentences on fields. */
-function described(name: string, schema: Schema): Schema {
-  const { fields = {}, isOpaque, description } = COMPONENTS[name] ?? {}
+function described(name: string, schema: Schema, isWhole: boolean): Schema {
+  const { fields = {}, isOpaque, outlined = [], description } = COMPONENTS[name] ?? {}
   if (isOpaque === true) return { type: 'object', description }
   const properties = schema['properties'] as Record<string, Schema> | undefined // an object’s schema
   if (properties === undefined) return schema
-  const withText = Object.entries(properties).map(([field, value]) => {
+  const withText = Object.entries(properties).map(([field, whole]) => {
     const description = fields[field]
+    const value = !isWhole && outlined.includes(field) ? outlineOf(whole) : whole
     return [field, description === undefined || description === '' ? value : { ...value, description }]
   })
   return { ...schema, properties: Object.fromEntries(withText) }
 }
+
+const outlineOf = ({ type }: Schema): Schema =>
+  type === 'array' ? { type, items: {} } : { type: 'object', additionalProperties: {} }

@@ -9,12 +9,8 @@ import { snippetsOf } from './snippets.ts'
 import type { Operation } from './subjects.ts'
 
 type Media = { readonly schema: Schema }
-/** An operation of the OpenAPI document, as far as this page reads it. */
-export type DescribedOperation = {
-  readonly parameters: readonly { readonly $ref: string }[]
-  readonly requestBody?: { readonly content: Readonly<Record<string, Media>> }
-  readonly responses: Readonly<Record<string, { readonly content?: Readonly<Record<string, Media>> }>>
-}
+/** A body or an answer of the OpenAPI document, as far as this page reads it. */
+export type Described = { readonly content?: Readonly<Record<string, Media>> }
 export type Parameter = {
   readonly name: string
   readonly in: string
@@ -25,7 +21,8 @@ export type Parameter = {
 
 type Props = {
   readonly operation: Operation
-  readonly described: DescribedOperation
+  readonly body: Described
+  readonly answer: Described
   readonly schemas: Readonly<Record<string, Schema>>
   readonly parameters: readonly Parameter[]
   readonly example: Example
@@ -41,16 +38,17 @@ const CALLERS: Partial<Record<Route['callers'][number], string>> = {
 
 export function OperationArticle({
   operation: { name, route },
-  described,
+  body: describedBody,
+  answer: describedAnswer,
   schemas,
   parameters,
   example,
   origin,
 }: Props) {
   const { method, path, summary, action, callers, failures, status, pending_until } = route
-  const body = mediaOf(described.requestBody?.content)
+  const body = mediaOf(describedBody)
   const named = schemas[nameOf(body?.schema.$ref ?? '')]
-  const answer = mediaOf(described.responses[String(status)]?.content)
+  const answer = mediaOf(describedAnswer)
   return (
     <article id={name}>
       <h3>
@@ -95,8 +93,7 @@ export function OperationArticle({
   )
 }
 
-const mediaOf = (content: Readonly<Record<string, Media>> | undefined): Media | undefined =>
-  Object.values(content ?? {})[0]
+const mediaOf = ({ content = {} }: Described): Media | undefined => Object.values(content)[0]
 
 function Parameters({ parameters }: { parameters: readonly Parameter[] }) {
   return (

@@ -4,24 +4,40 @@
 import { raw } from 'hono/html'
 import { type Code, entryOf, FAILURES } from '../../../shared/failures.ts'
 import { LIMITS } from '../../../shared/limits.ts'
-import { openapi } from '../../http/openapi/document.ts'
+import { description } from '../../http/openapi/document.ts'
 import { EXAMPLES } from '../../http/openapi/examples.ts'
 import { html, Page, Prose } from '../approval-page.tsx'
 import { withScript } from '../page-stream.ts'
 import { Data, dataId, type Schema } from './data.tsx'
-import { type DescribedOperation, Failures, OperationArticle, type Parameter } from './operation.tsx'
+import { type Described, Failures, OperationArticle, type Parameter } from './operation.tsx'
 import { DOCS_SCRIPT } from './script.ts'
 import { docsStyle } from './style.ts'
 import { type Operation, OTHERS, SUBJECTS } from './subjects.ts'
 
-/** The document, as far as this page reads it. */
+/** The document, as far as this page reads it. Components stand in the places of what is shared. */
+type Reference = { readonly $ref?: string }
+type Operations = Readonly<
+  Record<
+    string,
+    {
+      readonly parameters?: readonly Reference[]
+      readonly requestBody?: Described & Reference
+      readonly responses: Readonly<Record<string, Described & Reference>>
+    }
+  >
+>
 type Document = {
-  readonly paths: Readonly<Record<string, Readonly<Record<string, DescribedOperation>>>>
+  readonly paths: Readonly<Record<string, Operations & { readonly parameters?: readonly Reference[] }>>
   readonly components: {
     readonly schemas: Readonly<Record<string, Schema>>
     readonly parameters: Readonly<Record<string, Parameter>>
+    readonly requestBodies: Readonly<Record<string, Described>>
+    readonly responses: Readonly<Record<string, Described>>
   }
 }
+
+const componentOf = <T,>(of: Readonly<Record<string, T>>, { $ref = '' }: Reference): T | undefined =>
+  of[$ref.split('/').at(-1) ?? '']
 
 let cached: { readonly origin: string; readonly text: string } | undefined
 
@@ -32,7 +48,7 @@ export function docsPage(publicUrl: string): Response {
 }
 
 function render(origin: string): string {
-  const document = openapi(origin) as unknown as Document // made by our own code
+  const document = description(true) as unknown as Document // made by our own code
   const page = (
     <Page title="API" sheet={docsStyle} top={<SkipLink />}>
       <div class="docs">
@@ -43,7 +59,7 @@ function render(origin: string): string {
             <section>
               <h2 id={`about-${id}`}>{title}</h2>
               {operations.map((operation) => (
-                <Described operation={operation} document={document} origin={origin} />
+                <Article operation={operation} document={document} origin={origin} />
               ))}
             </section>
           ))}
@@ -142,7 +158,7 @@ const Introduction = () => (
   </>
 )
 
-function Described({
+function Article({
   operation,
   document: { paths, components },
   origin,
@@ -152,15 +168,19 @@ function Described({
   origin: string
 }) {
   const { name, route } = operation
-  const described = paths[route.path]?.[route.method.toLowerCase()]
+  const path = paths[route.path]
+  const described = path?.[route.method.toLowerCase()]
   if (described === undefined) throw new Error(`\`${name}\` is not in the API description`)
-  const parameters = described.parameters.flatMap(
-    ({ $ref }) => components.parameters[$ref.split('/').at(-1) ?? ''] ?? [],
+  const { requestBody = {}, responses, parameters: own = [] } = described
+  const answer = responses[String(route.status)] ?? {}
+  const parameters = [...(path?.parameters ?? []), ...own].flatMap(
+    (parameter) => componentOf(components.parameters, parameter) ?? [],
   )
   return (
     <OperationArticle
       operation={operation}
-      described={described}
+      body={componentOf(components.requestBodies, requestBody) ?? requestBody}
+      answer={componentOf(components.responses, answer) ?? answer}
       schemas={components.schemas}
       parameters={parameters}
       example={EXAMPLES[name] ?? {}}

@@ -2,13 +2,14 @@
 // cancel their request. A call outlives the connection that proposed it.
 
 import { failure } from '../../../shared/failures.ts'
-import { splitId } from '../../../shared/ids.ts'
+import { callId, splitId } from '../../../shared/ids.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { err, ok, type Result } from '../../../shared/result.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
 import { type CallRecord, type Canceller, hasEnded } from '../../call/lifecycle.ts'
 import type { RunOwner } from '../../call/run.ts'
 import { directoryOf } from '../../directory/directory.ts'
+import { isWatched } from '../call-watch.ts'
 import type { RunContext } from '../context.ts'
 import { readableCall, readCall } from '../reads.ts'
 import type { RunTransaction } from '../transaction.ts'
@@ -106,7 +107,8 @@ export async function cancelsRunning({ env, row, store }: RunContext, now: numbe
 export function cancelAbandoned(run: RunContext, tx: RunTransaction, running: boolean, now: number): void {
   for (const record of run.store.abandoned(now)) {
     const { n } = record.proposal
-    const isAwaited = run.waiters.isAwaited(n) || run.output.isAwaited(n) // another client has joined it
+    const id = callId(tx.row?.record.id ?? '', n)
+    const isAwaited = run.waiters.isAwaited(n) || run.output.isAwaited(n) || isWatched(id) // another client has joined it
     tx.cancelAt(n, isAwaited ? now + LIMITS.mcp_abandoned_ms : null)
     if (!isAwaited && isCancelled(record, running))
       tx.apply(record, { kind: 'cancel', by: { kind: 'agent', name: tx.row?.record.agent ?? '' } })

@@ -23,9 +23,14 @@ def resolve(schema):
 
 
 OPERATIONS = {
-    operation["operationId"]: (method, path, operation)
-    for path, methods in DOCUMENT["paths"].items()
-    for method, operation in methods.items()
+    operation["operationId"]: (
+        method,
+        path,
+        {**operation, "parameters": item.get("parameters", []) + operation.get("parameters", [])},
+    )
+    for path, item in DOCUMENT["paths"].items()
+    for method, operation in item.items()
+    if method != "parameters"
 }
 
 
@@ -63,7 +68,7 @@ def call(operation_id, parameters=None, body=None):
         else:
             headers[parameter["name"]] = value
     if "requestBody" in operation:
-        headers["content-type"] = next(iter(operation["requestBody"]["content"]))
+        headers["content-type"] = next(iter(resolve(operation["requestBody"])["content"]))
     url = DOCUMENT["servers"][0]["url"] + path + ("?" + urllib.parse.urlencode(query) if query else "")
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, method=method.upper(), headers=headers, data=data)

@@ -139,6 +139,334 @@ Code = Literal[
     "workspace_scope_denied",
 ]
 
+_ActorRequired = TypedDict("_ActorRequired", {
+    "issuer": str,
+    "subject": str,
+})
+_ActorOptional = TypedDict("_ActorOptional", {
+    "client": str,
+    "acting": str,
+    "jti_sha256": str,
+}, total=False)
+
+
+class Actor(_ActorRequired, _ActorOptional):
+    """Fields of `Actor`."""
+
+
+_CallOriginViaRequired = TypedDict("_CallOriginViaRequired", {
+    "protocol": Literal["mcp"],
+    "revision": str,
+})
+_CallOriginViaOptional = TypedDict("_CallOriginViaOptional", {
+    "client": str,
+}, total=False)
+
+
+class CallOriginVia(_CallOriginViaRequired, _CallOriginViaOptional):
+    """Fields of `CallOriginVia`."""
+
+
+_CallOriginRequired = TypedDict("_CallOriginRequired", {
+})
+_CallOriginOptional = TypedDict("_CallOriginOptional", {
+    "reason": str,
+    "actor": "Actor",
+    "via": CallOriginVia,
+}, total=False)
+
+
+class CallOrigin(_CallOriginRequired, _CallOriginOptional):
+    """Fields of `CallOrigin`."""
+
+
+_CredentialRequired = TypedDict("_CredentialRequired", {
+    "secret": str,
+    "host": str,
+    "header": str,
+})
+_CredentialOptional = TypedDict("_CredentialOptional", {
+    "format": str,
+    "tls": Literal["intercept"],
+}, total=False)
+
+
+class Credential(_CredentialRequired, _CredentialOptional):
+    """Fields of `Credential`."""
+
+
+_ToolRefRequired = TypedDict("_ToolRefRequired", {
+    "name": str,
+    "version": int,
+    "digest": str,
+})
+_ToolRefOptional = TypedDict("_ToolRefOptional", {
+}, total=False)
+
+
+class ToolRef(_ToolRefRequired, _ToolRefOptional):
+    """Fields of `ToolRef`."""
+
+
+_InputFileRequired = TypedDict("_InputFileRequired", {
+    "path": str,
+    "sha256": str,
+    "bytes": int,
+})
+_InputFileOptional = TypedDict("_InputFileOptional", {
+}, total=False)
+
+
+class InputFile(_InputFileRequired, _InputFileOptional):
+    """Fields of `InputFile`."""
+
+
+_LimitsRequired = TypedDict("_LimitsRequired", {
+    "timeout_ms": int,
+    "cpu_ms": int,
+    "memory_bytes": int,
+    "pids": int,
+    "open_files": int,
+    "file_bytes": int,
+    "workspace_bytes": int,
+    "output_bytes": int,
+})
+_LimitsOptional = TypedDict("_LimitsOptional", {
+    "workspace_inodes": int,
+    "net_bytes": int,
+    "net_connections": int,
+}, total=False)
+
+
+class Limits(_LimitsRequired, _LimitsOptional):
+    """Fields of `Limits`."""
+
+
+_SkillLimitsRequired = TypedDict("_SkillLimitsRequired", {
+    "timeout_ms": int,
+    "fuel": int,
+    "memory_bytes": int,
+    "output_bytes": int,
+})
+_SkillLimitsOptional = TypedDict("_SkillLimitsOptional", {
+    "net_bytes": int,
+    "net_connections": int,
+}, total=False)
+
+
+class SkillLimits(_SkillLimitsRequired, _SkillLimitsOptional):
+    """Fields of `SkillLimits`."""
+
+
+_UpstreamLimitsRequired = TypedDict("_UpstreamLimitsRequired", {
+    "timeout_ms": int,
+    "output_bytes": int,
+    "net_bytes": int,
+    "net_connections": int,
+})
+_UpstreamLimitsOptional = TypedDict("_UpstreamLimitsOptional", {
+}, total=False)
+
+
+class UpstreamLimits(_UpstreamLimitsRequired, _UpstreamLimitsOptional):
+    """Fields of `UpstreamLimits`."""
+
+
+_ProcessPlanExecutorStdinRequired = TypedDict("_ProcessPlanExecutorStdinRequired", {
+    "arg": str,
+})
+_ProcessPlanExecutorStdinOptional = TypedDict("_ProcessPlanExecutorStdinOptional", {
+}, total=False)
+
+
+class ProcessPlanExecutorStdin(_ProcessPlanExecutorStdinRequired, _ProcessPlanExecutorStdinOptional):
+    """Fields of `ProcessPlanExecutorStdin`."""
+
+
+_ProcessPlanExecutorRequired = TypedDict("_ProcessPlanExecutorRequired", {
+    "kind": Literal["process"],
+    "argv": List[str],
+    "stdin": Union[Literal["none"], Literal["args"], ProcessPlanExecutorStdin],
+    "env": Dict[str, str],
+    "cwd": str,
+})
+_ProcessPlanExecutorOptional = TypedDict("_ProcessPlanExecutorOptional", {
+    "output": Dict[str, Any],
+}, total=False)
+
+
+class ProcessPlanExecutor(_ProcessPlanExecutorRequired, _ProcessPlanExecutorOptional):
+    """Fields of `ProcessPlanExecutor`."""
+
+
+_ProcessPlanEgressRequired = TypedDict("_ProcessPlanEgressRequired", {
+    "mode": Literal["none", "preflight", "strict"],
+    "hosts": List[str],
+})
+_ProcessPlanEgressOptional = TypedDict("_ProcessPlanEgressOptional", {
+}, total=False)
+
+
+class ProcessPlanEgress(_ProcessPlanEgressRequired, _ProcessPlanEgressOptional):
+    """Fields of `ProcessPlanEgress`."""
+
+
+_ProcessPlanRequired = TypedDict("_ProcessPlanRequired", {
+    "tier": Literal["B", "C"],
+    "executor": ProcessPlanExecutor,
+    "egress": ProcessPlanEgress,
+    "secrets": List[str],
+    "workspace": Literal["call", "run"],
+    "limits": "Limits",
+})
+_ProcessPlanOptional = TypedDict("_ProcessPlanOptional", {
+    "profile": str,
+    "credentials": List["Credential"],
+    "files": List["InputFile"],
+    "outputs": Literal[True],
+    "cgroup": Literal[True],
+}, total=False)
+
+
+class ProcessPlan(_ProcessPlanRequired, _ProcessPlanOptional):
+    """Fields of `ProcessPlan`."""
+
+
+_SkillPlanExecutorRequired = TypedDict("_SkillPlanExecutorRequired", {
+    "kind": Literal["skill"],
+    "skill": str,
+    "version": str,
+    "digest": str,
+    "tool": str,
+    "capabilities": List[Literal["log", "clock", "random", "http", "secrets", "kv", "channel"]],
+})
+_SkillPlanExecutorOptional = TypedDict("_SkillPlanExecutorOptional", {
+    "methods": List[Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]],
+    "kv": List[str],
+    "channels": List[str],
+    "output": Dict[str, Any],
+}, total=False)
+
+
+class SkillPlanExecutor(_SkillPlanExecutorRequired, _SkillPlanExecutorOptional):
+    """Fields of `SkillPlanExecutor`."""
+
+
+_SkillPlanEgressRequired = TypedDict("_SkillPlanEgressRequired", {
+    "mode": Literal["strict"],
+    "hosts": List[str],
+})
+_SkillPlanEgressOptional = TypedDict("_SkillPlanEgressOptional", {
+}, total=False)
+
+
+class SkillPlanEgress(_SkillPlanEgressRequired, _SkillPlanEgressOptional):
+    """Fields of `SkillPlanEgress`."""
+
+
+_SkillPlanRequired = TypedDict("_SkillPlanRequired", {
+    "tier": Literal["A"],
+    "executor": SkillPlanExecutor,
+    "egress": SkillPlanEgress,
+    "secrets": List[str],
+    "limits": "SkillLimits",
+})
+_SkillPlanOptional = TypedDict("_SkillPlanOptional", {
+    "credentials": List["Credential"],
+}, total=False)
+
+
+class SkillPlan(_SkillPlanRequired, _SkillPlanOptional):
+    """Fields of `SkillPlan`."""
+
+
+_UpstreamPlanExecutorMirroredItemRequired = TypedDict("_UpstreamPlanExecutorMirroredItemRequired", {
+    "header": str,
+    "path": List[str],
+})
+_UpstreamPlanExecutorMirroredItemOptional = TypedDict("_UpstreamPlanExecutorMirroredItemOptional", {
+}, total=False)
+
+
+class UpstreamPlanExecutorMirroredItem(_UpstreamPlanExecutorMirroredItemRequired, _UpstreamPlanExecutorMirroredItemOptional):
+    """Fields of `UpstreamPlanExecutorMirroredItem`."""
+
+
+_UpstreamPlanExecutorAuth1Required = TypedDict("_UpstreamPlanExecutorAuth1Required", {
+    "kind": Literal["header"],
+    "secret": str,
+    "header": str,
+})
+_UpstreamPlanExecutorAuth1Optional = TypedDict("_UpstreamPlanExecutorAuth1Optional", {
+    "format": str,
+}, total=False)
+
+
+class UpstreamPlanExecutorAuth1(_UpstreamPlanExecutorAuth1Required, _UpstreamPlanExecutorAuth1Optional):
+    """Fields of `UpstreamPlanExecutorAuth1`."""
+
+
+_UpstreamPlanExecutorAuth2Required = TypedDict("_UpstreamPlanExecutorAuth2Required", {
+    "kind": Literal["client_credentials"],
+    "secret": str,
+    "client_id": str,
+    "token_url": str,
+})
+_UpstreamPlanExecutorAuth2Optional = TypedDict("_UpstreamPlanExecutorAuth2Optional", {
+    "scope": str,
+}, total=False)
+
+
+class UpstreamPlanExecutorAuth2(_UpstreamPlanExecutorAuth2Required, _UpstreamPlanExecutorAuth2Optional):
+    """Fields of `UpstreamPlanExecutorAuth2`."""
+
+
+_UpstreamPlanExecutorRequired = TypedDict("_UpstreamPlanExecutorRequired", {
+    "kind": Literal["upstream"],
+    "upstream": str,
+    "url": str,
+    "tool": str,
+    "definition": str,
+})
+_UpstreamPlanExecutorOptional = TypedDict("_UpstreamPlanExecutorOptional", {
+    "mirrored": List[UpstreamPlanExecutorMirroredItem],
+    "auth": Union[UpstreamPlanExecutorAuth1, UpstreamPlanExecutorAuth2],
+    "output": Dict[str, Any],
+}, total=False)
+
+
+class UpstreamPlanExecutor(_UpstreamPlanExecutorRequired, _UpstreamPlanExecutorOptional):
+    """Fields of `UpstreamPlanExecutor`."""
+
+
+_UpstreamPlanEgressRequired = TypedDict("_UpstreamPlanEgressRequired", {
+    "mode": Literal["strict"],
+    "hosts": List[str],
+})
+_UpstreamPlanEgressOptional = TypedDict("_UpstreamPlanEgressOptional", {
+}, total=False)
+
+
+class UpstreamPlanEgress(_UpstreamPlanEgressRequired, _UpstreamPlanEgressOptional):
+    """Fields of `UpstreamPlanEgress`."""
+
+
+_UpstreamPlanRequired = TypedDict("_UpstreamPlanRequired", {
+    "tier": Literal["M"],
+    "executor": UpstreamPlanExecutor,
+    "egress": UpstreamPlanEgress,
+    "secrets": List[str],
+    "limits": "UpstreamLimits",
+})
+_UpstreamPlanOptional = TypedDict("_UpstreamPlanOptional", {
+    "credentials": List["Credential"],
+}, total=False)
+
+
+class UpstreamPlan(_UpstreamPlanRequired, _UpstreamPlanOptional):
+    """Fields of `UpstreamPlan`."""
+
+
 _BudgetRequired = TypedDict("_BudgetRequired", {
     "max_calls_per_run": int,
     "execution_timeout_ms": int,
@@ -264,26 +592,13 @@ class ProposedCallInNewRun(_ProposedCallInNewRunRequired, _ProposedCallInNewRunO
     """Fields of `ProposedCallInNewRun`."""
 
 
-_HypotheticalCallFilesItemRequired = TypedDict("_HypotheticalCallFilesItemRequired", {
-    "path": str,
-    "sha256": str,
-    "bytes": int,
-})
-_HypotheticalCallFilesItemOptional = TypedDict("_HypotheticalCallFilesItemOptional", {
-}, total=False)
-
-
-class HypotheticalCallFilesItem(_HypotheticalCallFilesItemRequired, _HypotheticalCallFilesItemOptional):
-    """Fields of `HypotheticalCallFilesItem`."""
-
-
 _HypotheticalCallRequired = TypedDict("_HypotheticalCallRequired", {
     "tool": str,
     "args": Dict[str, Any],
 })
 _HypotheticalCallOptional = TypedDict("_HypotheticalCallOptional", {
     "run": "RunSpec",
-    "files": List[HypotheticalCallFilesItem],
+    "files": List["InputFile"],
     "agent": str,
 }, total=False)
 
@@ -383,19 +698,6 @@ class Decision(_DecisionRequired, _DecisionOptional):
     """Fields of `Decision`."""
 
 
-_OutputFilesFilesItemRequired = TypedDict("_OutputFilesFilesItemRequired", {
-    "path": str,
-    "sha256": str,
-    "bytes": int,
-})
-_OutputFilesFilesItemOptional = TypedDict("_OutputFilesFilesItemOptional", {
-}, total=False)
-
-
-class OutputFilesFilesItem(_OutputFilesFilesItemRequired, _OutputFilesFilesItemOptional):
-    """Fields of `OutputFilesFilesItem`."""
-
-
 _OutputFilesLeftItemRequired = TypedDict("_OutputFilesLeftItemRequired", {
     "path": str,
     "why": Literal["name", "no_file", "too_much", "no_room", "not_sent", "secret"],
@@ -409,7 +711,7 @@ class OutputFilesLeftItem(_OutputFilesLeftItemRequired, _OutputFilesLeftItemOpti
 
 
 _OutputFilesRequired = TypedDict("_OutputFilesRequired", {
-    "files": List[OutputFilesFilesItem],
+    "files": List["InputFile"],
     "left": List[OutputFilesLeftItem],
     "more": int,
 })
@@ -451,311 +753,7 @@ class CallResult(_CallResultRequired, _CallResultOptional):
     """Fields of `CallResult`."""
 
 
-_Plan1ExecutorStdinRequired = TypedDict("_Plan1ExecutorStdinRequired", {
-    "arg": str,
-})
-_Plan1ExecutorStdinOptional = TypedDict("_Plan1ExecutorStdinOptional", {
-}, total=False)
-
-
-class Plan1ExecutorStdin(_Plan1ExecutorStdinRequired, _Plan1ExecutorStdinOptional):
-    """Fields of `Plan1ExecutorStdin`."""
-
-
-_Plan1ExecutorRequired = TypedDict("_Plan1ExecutorRequired", {
-    "kind": Literal["process"],
-    "argv": List[str],
-    "stdin": Union[Literal["none"], Literal["args"], Plan1ExecutorStdin],
-    "env": Dict[str, str],
-    "cwd": str,
-})
-_Plan1ExecutorOptional = TypedDict("_Plan1ExecutorOptional", {
-    "output": Dict[str, Any],
-}, total=False)
-
-
-class Plan1Executor(_Plan1ExecutorRequired, _Plan1ExecutorOptional):
-    """Fields of `Plan1Executor`."""
-
-
-_Plan1EgressRequired = TypedDict("_Plan1EgressRequired", {
-    "mode": Literal["none", "preflight", "strict"],
-    "hosts": List[str],
-})
-_Plan1EgressOptional = TypedDict("_Plan1EgressOptional", {
-}, total=False)
-
-
-class Plan1Egress(_Plan1EgressRequired, _Plan1EgressOptional):
-    """Fields of `Plan1Egress`."""
-
-
-_Plan1LimitsRequired = TypedDict("_Plan1LimitsRequired", {
-    "timeout_ms": int,
-    "cpu_ms": int,
-    "memory_bytes": int,
-    "pids": int,
-    "open_files": int,
-    "file_bytes": int,
-    "workspace_bytes": int,
-    "output_bytes": int,
-})
-_Plan1LimitsOptional = TypedDict("_Plan1LimitsOptional", {
-    "workspace_inodes": int,
-    "net_bytes": int,
-    "net_connections": int,
-}, total=False)
-
-
-class Plan1Limits(_Plan1LimitsRequired, _Plan1LimitsOptional):
-    """Fields of `Plan1Limits`."""
-
-
-_Plan1CredentialsItemRequired = TypedDict("_Plan1CredentialsItemRequired", {
-    "secret": str,
-    "host": str,
-    "header": str,
-})
-_Plan1CredentialsItemOptional = TypedDict("_Plan1CredentialsItemOptional", {
-    "format": str,
-    "tls": Literal["intercept"],
-}, total=False)
-
-
-class Plan1CredentialsItem(_Plan1CredentialsItemRequired, _Plan1CredentialsItemOptional):
-    """Fields of `Plan1CredentialsItem`."""
-
-
-_Plan1FilesItemRequired = TypedDict("_Plan1FilesItemRequired", {
-    "path": str,
-    "sha256": str,
-    "bytes": int,
-})
-_Plan1FilesItemOptional = TypedDict("_Plan1FilesItemOptional", {
-}, total=False)
-
-
-class Plan1FilesItem(_Plan1FilesItemRequired, _Plan1FilesItemOptional):
-    """Fields of `Plan1FilesItem`."""
-
-
-_Plan1Required = TypedDict("_Plan1Required", {
-    "tier": Literal["B", "C"],
-    "executor": Plan1Executor,
-    "egress": Plan1Egress,
-    "secrets": List[str],
-    "workspace": Literal["call", "run"],
-    "limits": Plan1Limits,
-})
-_Plan1Optional = TypedDict("_Plan1Optional", {
-    "profile": str,
-    "credentials": List[Plan1CredentialsItem],
-    "files": List[Plan1FilesItem],
-    "outputs": Literal[True],
-    "cgroup": Literal[True],
-}, total=False)
-
-
-class Plan1(_Plan1Required, _Plan1Optional):
-    """Fields of `Plan1`."""
-
-
-_Plan2ExecutorRequired = TypedDict("_Plan2ExecutorRequired", {
-    "kind": Literal["skill"],
-    "skill": str,
-    "version": str,
-    "digest": str,
-    "tool": str,
-    "capabilities": List[Literal["log", "clock", "random", "http", "secrets", "kv", "channel"]],
-})
-_Plan2ExecutorOptional = TypedDict("_Plan2ExecutorOptional", {
-    "methods": List[Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]],
-    "kv": List[str],
-    "channels": List[str],
-    "output": Dict[str, Any],
-}, total=False)
-
-
-class Plan2Executor(_Plan2ExecutorRequired, _Plan2ExecutorOptional):
-    """Fields of `Plan2Executor`."""
-
-
-_Plan2EgressRequired = TypedDict("_Plan2EgressRequired", {
-    "mode": Literal["strict"],
-    "hosts": List[str],
-})
-_Plan2EgressOptional = TypedDict("_Plan2EgressOptional", {
-}, total=False)
-
-
-class Plan2Egress(_Plan2EgressRequired, _Plan2EgressOptional):
-    """Fields of `Plan2Egress`."""
-
-
-_Plan2LimitsRequired = TypedDict("_Plan2LimitsRequired", {
-    "timeout_ms": int,
-    "fuel": int,
-    "memory_bytes": int,
-    "output_bytes": int,
-})
-_Plan2LimitsOptional = TypedDict("_Plan2LimitsOptional", {
-    "net_bytes": int,
-    "net_connections": int,
-}, total=False)
-
-
-class Plan2Limits(_Plan2LimitsRequired, _Plan2LimitsOptional):
-    """Fields of `Plan2Limits`."""
-
-
-_Plan2CredentialsItemRequired = TypedDict("_Plan2CredentialsItemRequired", {
-    "secret": str,
-    "host": str,
-    "header": str,
-})
-_Plan2CredentialsItemOptional = TypedDict("_Plan2CredentialsItemOptional", {
-    "format": str,
-    "tls": Literal["intercept"],
-}, total=False)
-
-
-class Plan2CredentialsItem(_Plan2CredentialsItemRequired, _Plan2CredentialsItemOptional):
-    """Fields of `Plan2CredentialsItem`."""
-
-
-_Plan2Required = TypedDict("_Plan2Required", {
-    "tier": Literal["A"],
-    "executor": Plan2Executor,
-    "egress": Plan2Egress,
-    "secrets": List[str],
-    "limits": Plan2Limits,
-})
-_Plan2Optional = TypedDict("_Plan2Optional", {
-    "credentials": List[Plan2CredentialsItem],
-}, total=False)
-
-
-class Plan2(_Plan2Required, _Plan2Optional):
-    """Fields of `Plan2`."""
-
-
-_Plan3ExecutorMirroredItemRequired = TypedDict("_Plan3ExecutorMirroredItemRequired", {
-    "header": str,
-    "path": List[str],
-})
-_Plan3ExecutorMirroredItemOptional = TypedDict("_Plan3ExecutorMirroredItemOptional", {
-}, total=False)
-
-
-class Plan3ExecutorMirroredItem(_Plan3ExecutorMirroredItemRequired, _Plan3ExecutorMirroredItemOptional):
-    """Fields of `Plan3ExecutorMirroredItem`."""
-
-
-_Plan3ExecutorAuth1Required = TypedDict("_Plan3ExecutorAuth1Required", {
-    "kind": Literal["header"],
-    "secret": str,
-    "header": str,
-})
-_Plan3ExecutorAuth1Optional = TypedDict("_Plan3ExecutorAuth1Optional", {
-    "format": str,
-}, total=False)
-
-
-class Plan3ExecutorAuth1(_Plan3ExecutorAuth1Required, _Plan3ExecutorAuth1Optional):
-    """Fields of `Plan3ExecutorAuth1`."""
-
-
-_Plan3ExecutorAuth2Required = TypedDict("_Plan3ExecutorAuth2Required", {
-    "kind": Literal["client_credentials"],
-    "secret": str,
-    "client_id": str,
-    "token_url": str,
-})
-_Plan3ExecutorAuth2Optional = TypedDict("_Plan3ExecutorAuth2Optional", {
-    "scope": str,
-}, total=False)
-
-
-class Plan3ExecutorAuth2(_Plan3ExecutorAuth2Required, _Plan3ExecutorAuth2Optional):
-    """Fields of `Plan3ExecutorAuth2`."""
-
-
-_Plan3ExecutorRequired = TypedDict("_Plan3ExecutorRequired", {
-    "kind": Literal["upstream"],
-    "upstream": str,
-    "url": str,
-    "tool": str,
-    "definition": str,
-})
-_Plan3ExecutorOptional = TypedDict("_Plan3ExecutorOptional", {
-    "mirrored": List[Plan3ExecutorMirroredItem],
-    "auth": Union[Plan3ExecutorAuth1, Plan3ExecutorAuth2],
-    "output": Dict[str, Any],
-}, total=False)
-
-
-class Plan3Executor(_Plan3ExecutorRequired, _Plan3ExecutorOptional):
-    """Fields of `Plan3Executor`."""
-
-
-_Plan3EgressRequired = TypedDict("_Plan3EgressRequired", {
-    "mode": Literal["strict"],
-    "hosts": List[str],
-})
-_Plan3EgressOptional = TypedDict("_Plan3EgressOptional", {
-}, total=False)
-
-
-class Plan3Egress(_Plan3EgressRequired, _Plan3EgressOptional):
-    """Fields of `Plan3Egress`."""
-
-
-_Plan3LimitsRequired = TypedDict("_Plan3LimitsRequired", {
-    "timeout_ms": int,
-    "output_bytes": int,
-    "net_bytes": int,
-    "net_connections": int,
-})
-_Plan3LimitsOptional = TypedDict("_Plan3LimitsOptional", {
-}, total=False)
-
-
-class Plan3Limits(_Plan3LimitsRequired, _Plan3LimitsOptional):
-    """Fields of `Plan3Limits`."""
-
-
-_Plan3CredentialsItemRequired = TypedDict("_Plan3CredentialsItemRequired", {
-    "secret": str,
-    "host": str,
-    "header": str,
-})
-_Plan3CredentialsItemOptional = TypedDict("_Plan3CredentialsItemOptional", {
-    "format": str,
-    "tls": Literal["intercept"],
-}, total=False)
-
-
-class Plan3CredentialsItem(_Plan3CredentialsItemRequired, _Plan3CredentialsItemOptional):
-    """Fields of `Plan3CredentialsItem`."""
-
-
-_Plan3Required = TypedDict("_Plan3Required", {
-    "tier": Literal["M"],
-    "executor": Plan3Executor,
-    "egress": Plan3Egress,
-    "secrets": List[str],
-    "limits": Plan3Limits,
-})
-_Plan3Optional = TypedDict("_Plan3Optional", {
-    "credentials": List[Plan3CredentialsItem],
-}, total=False)
-
-
-class Plan3(_Plan3Required, _Plan3Optional):
-    """Fields of `Plan3`."""
-
-
-Plan = Union[Plan1, Plan2, Plan3]
+Plan = Union["ProcessPlan", "SkillPlan", "UpstreamPlan"]
 
 _CallApprovalRequired = TypedDict("_CallApprovalRequired", {
     "id": str,
@@ -811,47 +809,6 @@ class CallAttestation(_CallAttestationRequired, _CallAttestationOptional):
     """Fields of `CallAttestation`."""
 
 
-_CallOriginActorRequired = TypedDict("_CallOriginActorRequired", {
-    "issuer": str,
-    "subject": str,
-})
-_CallOriginActorOptional = TypedDict("_CallOriginActorOptional", {
-    "client": str,
-    "acting": str,
-    "jti_sha256": str,
-}, total=False)
-
-
-class CallOriginActor(_CallOriginActorRequired, _CallOriginActorOptional):
-    """Fields of `CallOriginActor`."""
-
-
-_CallOriginViaRequired = TypedDict("_CallOriginViaRequired", {
-    "protocol": Literal["mcp"],
-    "revision": str,
-})
-_CallOriginViaOptional = TypedDict("_CallOriginViaOptional", {
-    "client": str,
-}, total=False)
-
-
-class CallOriginVia(_CallOriginViaRequired, _CallOriginViaOptional):
-    """Fields of `CallOriginVia`."""
-
-
-_CallOriginRequired = TypedDict("_CallOriginRequired", {
-})
-_CallOriginOptional = TypedDict("_CallOriginOptional", {
-    "reason": str,
-    "actor": CallOriginActor,
-    "via": CallOriginVia,
-}, total=False)
-
-
-class CallOrigin(_CallOriginRequired, _CallOriginOptional):
-    """Fields of `CallOrigin`."""
-
-
 _CallRequired = TypedDict("_CallRequired", {
     "id": str,
     "run": str,
@@ -868,7 +825,7 @@ _CallOptional = TypedDict("_CallOptional", {
     "edited": CallEdited,
     "result": "CallResult",
     "attestation": CallAttestation,
-    "origin": CallOrigin,
+    "origin": "CallOrigin",
     "ended_at_ms": int,
 }, total=False)
 
@@ -948,24 +905,11 @@ class Envelope(_EnvelopeRequired, _EnvelopeOptional):
     """Fields of `Envelope`."""
 
 
-_BundleCallToolRequired = TypedDict("_BundleCallToolRequired", {
-    "name": str,
-    "version": int,
-    "digest": str,
-})
-_BundleCallToolOptional = TypedDict("_BundleCallToolOptional", {
-}, total=False)
-
-
-class BundleCallTool(_BundleCallToolRequired, _BundleCallToolOptional):
-    """Fields of `BundleCallTool`."""
-
-
 _BundleCallRequired = TypedDict("_BundleCallRequired", {
     "tenant": str,
     "run": str,
     "call": str,
-    "tool": BundleCallTool,
+    "tool": "ToolRef",
     "arguments": Any,
     "plan": Optional["Plan"],
 })
@@ -1044,70 +988,6 @@ class StatementSubjectItem0(_StatementSubjectItem0Required, _StatementSubjectIte
     """Fields of `StatementSubjectItem0`."""
 
 
-_StatementPredicateFactsToolRequired = TypedDict("_StatementPredicateFactsToolRequired", {
-    "name": str,
-    "version": int,
-    "digest": str,
-})
-_StatementPredicateFactsToolOptional = TypedDict("_StatementPredicateFactsToolOptional", {
-}, total=False)
-
-
-class StatementPredicateFactsTool(_StatementPredicateFactsToolRequired, _StatementPredicateFactsToolOptional):
-    """Fields of `StatementPredicateFactsTool`."""
-
-
-_StatementPredicateFactsLimits1Required = TypedDict("_StatementPredicateFactsLimits1Required", {
-    "timeout_ms": int,
-    "cpu_ms": int,
-    "memory_bytes": int,
-    "pids": int,
-    "open_files": int,
-    "file_bytes": int,
-    "workspace_bytes": int,
-    "output_bytes": int,
-})
-_StatementPredicateFactsLimits1Optional = TypedDict("_StatementPredicateFactsLimits1Optional", {
-    "workspace_inodes": int,
-    "net_bytes": int,
-    "net_connections": int,
-}, total=False)
-
-
-class StatementPredicateFactsLimits1(_StatementPredicateFactsLimits1Required, _StatementPredicateFactsLimits1Optional):
-    """Fields of `StatementPredicateFactsLimits1`."""
-
-
-_StatementPredicateFactsLimits2Required = TypedDict("_StatementPredicateFactsLimits2Required", {
-    "timeout_ms": int,
-    "fuel": int,
-    "memory_bytes": int,
-    "output_bytes": int,
-})
-_StatementPredicateFactsLimits2Optional = TypedDict("_StatementPredicateFactsLimits2Optional", {
-    "net_bytes": int,
-    "net_connections": int,
-}, total=False)
-
-
-class StatementPredicateFactsLimits2(_StatementPredicateFactsLimits2Required, _StatementPredicateFactsLimits2Optional):
-    """Fields of `StatementPredicateFactsLimits2`."""
-
-
-_StatementPredicateFactsLimits3Required = TypedDict("_StatementPredicateFactsLimits3Required", {
-    "timeout_ms": int,
-    "output_bytes": int,
-    "net_bytes": int,
-    "net_connections": int,
-})
-_StatementPredicateFactsLimits3Optional = TypedDict("_StatementPredicateFactsLimits3Optional", {
-}, total=False)
-
-
-class StatementPredicateFactsLimits3(_StatementPredicateFactsLimits3Required, _StatementPredicateFactsLimits3Optional):
-    """Fields of `StatementPredicateFactsLimits3`."""
-
-
 _StatementPredicateFactsEgressRequired = TypedDict("_StatementPredicateFactsEgressRequired", {
     "mode": Literal["none", "preflight", "strict"],
     "hosts": List[str],
@@ -1162,64 +1042,23 @@ class StatementPredicateFactsApproval(_StatementPredicateFactsApprovalRequired, 
     """Fields of `StatementPredicateFactsApproval`."""
 
 
-_StatementPredicateFactsOriginActorRequired = TypedDict("_StatementPredicateFactsOriginActorRequired", {
-    "issuer": str,
-    "subject": str,
-})
-_StatementPredicateFactsOriginActorOptional = TypedDict("_StatementPredicateFactsOriginActorOptional", {
-    "client": str,
-    "acting": str,
-    "jti_sha256": str,
-}, total=False)
-
-
-class StatementPredicateFactsOriginActor(_StatementPredicateFactsOriginActorRequired, _StatementPredicateFactsOriginActorOptional):
-    """Fields of `StatementPredicateFactsOriginActor`."""
-
-
-_StatementPredicateFactsOriginViaRequired = TypedDict("_StatementPredicateFactsOriginViaRequired", {
-    "protocol": Literal["mcp"],
-    "revision": str,
-})
-_StatementPredicateFactsOriginViaOptional = TypedDict("_StatementPredicateFactsOriginViaOptional", {
-    "client": str,
-}, total=False)
-
-
-class StatementPredicateFactsOriginVia(_StatementPredicateFactsOriginViaRequired, _StatementPredicateFactsOriginViaOptional):
-    """Fields of `StatementPredicateFactsOriginVia`."""
-
-
-_StatementPredicateFactsOriginRequired = TypedDict("_StatementPredicateFactsOriginRequired", {
-})
-_StatementPredicateFactsOriginOptional = TypedDict("_StatementPredicateFactsOriginOptional", {
-    "reason": str,
-    "actor": StatementPredicateFactsOriginActor,
-    "via": StatementPredicateFactsOriginVia,
-}, total=False)
-
-
-class StatementPredicateFactsOrigin(_StatementPredicateFactsOriginRequired, _StatementPredicateFactsOriginOptional):
-    """Fields of `StatementPredicateFactsOrigin`."""
-
-
 _StatementPredicateFactsRequired = TypedDict("_StatementPredicateFactsRequired", {
     "tenant": str,
     "run": str,
     "call": str,
     "agent": str,
     "session": str,
-    "tool": StatementPredicateFactsTool,
+    "tool": "ToolRef",
     "digest": str,
     "args_sha256": str,
     "plan_sha256": Optional[str],
-    "limits": Optional[Union[StatementPredicateFactsLimits1, StatementPredicateFactsLimits2, StatementPredicateFactsLimits3]],
+    "limits": Optional[Union["Limits", "SkillLimits", "UpstreamLimits"]],
     "egress": Optional[StatementPredicateFactsEgress],
     "decision": StatementPredicateFactsDecision,
     "approval": Optional[StatementPredicateFactsApproval],
 })
 _StatementPredicateFactsOptional = TypedDict("_StatementPredicateFactsOptional", {
-    "origin": StatementPredicateFactsOrigin,
+    "origin": "CallOrigin",
 }, total=False)
 
 
@@ -1508,57 +1347,6 @@ class StatementPredicateExecutionConnectionsItem(_StatementPredicateExecutionCon
     """Fields of `StatementPredicateExecutionConnectionsItem`."""
 
 
-_StatementPredicateExecutionLimits1Required = TypedDict("_StatementPredicateExecutionLimits1Required", {
-    "timeout_ms": int,
-    "cpu_ms": int,
-    "memory_bytes": int,
-    "pids": int,
-    "open_files": int,
-    "file_bytes": int,
-    "workspace_bytes": int,
-    "output_bytes": int,
-})
-_StatementPredicateExecutionLimits1Optional = TypedDict("_StatementPredicateExecutionLimits1Optional", {
-    "workspace_inodes": int,
-    "net_bytes": int,
-    "net_connections": int,
-}, total=False)
-
-
-class StatementPredicateExecutionLimits1(_StatementPredicateExecutionLimits1Required, _StatementPredicateExecutionLimits1Optional):
-    """Fields of `StatementPredicateExecutionLimits1`."""
-
-
-_StatementPredicateExecutionLimits2Required = TypedDict("_StatementPredicateExecutionLimits2Required", {
-    "timeout_ms": int,
-    "fuel": int,
-    "memory_bytes": int,
-    "output_bytes": int,
-})
-_StatementPredicateExecutionLimits2Optional = TypedDict("_StatementPredicateExecutionLimits2Optional", {
-    "net_bytes": int,
-    "net_connections": int,
-}, total=False)
-
-
-class StatementPredicateExecutionLimits2(_StatementPredicateExecutionLimits2Required, _StatementPredicateExecutionLimits2Optional):
-    """Fields of `StatementPredicateExecutionLimits2`."""
-
-
-_StatementPredicateExecutionLimits3Required = TypedDict("_StatementPredicateExecutionLimits3Required", {
-    "timeout_ms": int,
-    "output_bytes": int,
-    "net_bytes": int,
-    "net_connections": int,
-})
-_StatementPredicateExecutionLimits3Optional = TypedDict("_StatementPredicateExecutionLimits3Optional", {
-}, total=False)
-
-
-class StatementPredicateExecutionLimits3(_StatementPredicateExecutionLimits3Required, _StatementPredicateExecutionLimits3Optional):
-    """Fields of `StatementPredicateExecutionLimits3`."""
-
-
 _StatementPredicateExecutionSkillModulesItemRequired = TypedDict("_StatementPredicateExecutionSkillModulesItemRequired", {
     "name": str,
     "sha256": str,
@@ -1617,7 +1405,7 @@ _StatementPredicateExecutionRequired = TypedDict("_StatementPredicateExecutionRe
 })
 _StatementPredicateExecutionOptional = TypedDict("_StatementPredicateExecutionOptional", {
     "cgroup": bool,
-    "limits": Union[StatementPredicateExecutionLimits1, StatementPredicateExecutionLimits2, StatementPredicateExecutionLimits3],
+    "limits": Union["Limits", "SkillLimits", "UpstreamLimits"],
     "skill": StatementPredicateExecutionSkill,
     "upstream": StatementPredicateExecutionUpstream,
     "files": "OutputFiles",
@@ -1695,40 +1483,6 @@ class JournalEntry(_JournalEntryRequired, _JournalEntryOptional):
     """Fields of `JournalEntry`."""
 
 
-_PolicySnapshotToolRequired = TypedDict("_PolicySnapshotToolRequired", {
-    "name": str,
-    "version": int,
-    "digest": str,
-})
-_PolicySnapshotToolOptional = TypedDict("_PolicySnapshotToolOptional", {
-}, total=False)
-
-
-class PolicySnapshotTool(_PolicySnapshotToolRequired, _PolicySnapshotToolOptional):
-    """Fields of `PolicySnapshotTool`."""
-
-
-_PolicySnapshotProcessRunnerLimitsRequired = TypedDict("_PolicySnapshotProcessRunnerLimitsRequired", {
-    "timeout_ms": int,
-    "cpu_ms": int,
-    "memory_bytes": int,
-    "pids": int,
-    "open_files": int,
-    "file_bytes": int,
-    "workspace_bytes": int,
-    "output_bytes": int,
-})
-_PolicySnapshotProcessRunnerLimitsOptional = TypedDict("_PolicySnapshotProcessRunnerLimitsOptional", {
-    "workspace_inodes": int,
-    "net_bytes": int,
-    "net_connections": int,
-}, total=False)
-
-
-class PolicySnapshotProcessRunnerLimits(_PolicySnapshotProcessRunnerLimitsRequired, _PolicySnapshotProcessRunnerLimitsOptional):
-    """Fields of `PolicySnapshotProcessRunnerLimits`."""
-
-
 _PolicySnapshotProcessRunnerRequired = TypedDict("_PolicySnapshotProcessRunnerRequired", {
     "tiers": List[Literal["B", "C"]],
     "workspace": Literal["call", "run"],
@@ -1736,7 +1490,7 @@ _PolicySnapshotProcessRunnerRequired = TypedDict("_PolicySnapshotProcessRunnerRe
     "egress_mode": Literal["none", "preflight", "strict"],
     "allowed_hosts": List[str],
     "secrets": List[str],
-    "limits": PolicySnapshotProcessRunnerLimits,
+    "limits": "Limits",
 })
 _PolicySnapshotProcessRunnerOptional = TypedDict("_PolicySnapshotProcessRunnerOptional", {
 }, total=False)
@@ -1770,7 +1524,7 @@ _PolicySnapshotRequired = TypedDict("_PolicySnapshotRequired", {
     "groups": List[str],
     "channels": Optional[List[str]],
     "budget": "Budget",
-    "tool": PolicySnapshotTool,
+    "tool": "ToolRef",
     "process_runner": Optional[PolicySnapshotProcessRunner],
     "wasm_runtime": Optional[PolicySnapshotWasmRuntime],
 })

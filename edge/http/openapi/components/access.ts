@@ -15,11 +15,11 @@ import {
   TokenVerdict,
 } from '../../../../shared/wire/issuers.ts'
 import { AgentDelivery } from '../../../../shared/wire/principals.ts'
-import { type Component, object, plain } from './component.ts'
+import { type Component, object, opaque, outlined, plain } from './component.ts'
 
 const ISSUER = {
   issuer: 'The claim `iss`, compared exactly.',
-  jwks: 'The source of its keys: its OpenID discovery document, an address, or the keys themselves.',
+  jwks: 'Its keys, or where to find them.',
   audiences: 'The claim `aud` must hold one of them. By default the addresses of this edge.',
   algorithms: 'The accepted signature algorithms.',
   rules: 'The first rule that matches names the agent.',
@@ -37,16 +37,16 @@ const EVALUATION = {
 
 export const ACCESS: Readonly<Record<string, Component>> = {
   Algorithm: plain(Algorithm, 'A signature algorithm (RFC 7518, RFC 8037).'),
-  PublicJwk: plain(PublicJwk, 'A public key as a JWK (RFC 7517).'),
+  PublicJwk: opaque(PublicJwk, 'A public key as a JWK (RFC 7517, 7518, 8037).'),
   TokenRule: object(TokenRule, 'Tokens whose claims all match authenticate the agent.', {
     claims: 'By claim: the exact value, or a `prefix` of it.',
-    agent: 'The agent.',
+    agent: '',
   }),
   IssuerSpec: object(IssuerSpec, 'An issuer as an operator stores it.', ISSUER),
   Issuer: object(Issuer, 'An issuer whose tokens authenticate agents.', {
     ...ISSUER,
-    name: 'Its name.',
-    put_by: 'The operator who stored it.',
+    name: '',
+    put_by: '',
     put_at_ms: 'When it was stored.',
   }),
   Actor: object(Actor, 'The actor behind an agent, as the issuer of its token asserts it.', {
@@ -71,24 +71,35 @@ export const ACCESS: Readonly<Record<string, Component>> = {
     properties: 'Its properties.',
   }),
   Evaluation: object(Evaluation, 'An AuthZEN request: whether an agent may call a tool.', EVALUATION),
-  Evaluations: object(Evaluations, 'Several AuthZEN requests, with defaults of what they leave out.', {
-    ...EVALUATION,
-    evaluations: 'Each as `Evaluation`. Without them, the defaults are the one evaluation.',
-    options: 'When to stop.',
-  }),
-  AccessDecision: object(AccessDecision, 'An AuthZEN decision.', {
-    decision: 'Whether the call would be allowed now.',
-    context: 'Why, what would change it, and where humans can be asked.',
-  }),
+  Evaluations: outlined(
+    object(Evaluations, 'Several AuthZEN requests, with defaults of what they leave out.', {
+      ...EVALUATION,
+      evaluations: 'Each as `Evaluation`. Without them, the defaults are the one evaluation.',
+      options: 'When to stop.',
+    }),
+    'subject',
+    'action',
+    'resource',
+  ),
+  AccessDecision: outlined(
+    object(AccessDecision, 'An AuthZEN decision.', {
+      decision: 'Whether the call would be allowed now.',
+      context: 'Why, what would change it, and where humans can be asked.',
+    }),
+    'context',
+  ),
   ClaudeCodeHook: object(ClaudeCodeHook, 'What Claude Code posts before it runs a tool.', {
     hook_event_name: 'The event.',
     session_id: 'The session of Claude Code.',
     tool_name: 'Its tool.',
     tool_input: 'The arguments.',
   }),
-  ClaudeCodeAnswer: object(ClaudeCodeAnswer, 'The advice, as Claude Code reads it.', {
-    hookSpecificOutput: 'Whether to run the tool, and why.',
-  }),
+  ClaudeCodeAnswer: outlined(
+    object(ClaudeCodeAnswer, 'The advice, as Claude Code reads it.', {
+      hookSpecificOutput: 'Whether to run the tool, and why.',
+    }),
+    'hookSpecificOutput',
+  ),
   AgentDelivery: object(AgentDelivery, 'An event for an agent’s webhook.', {
     id: 'The same for each attempt: the `webhook-id`.',
     type: 'What happened.',

@@ -13,7 +13,9 @@ import {
   RegisteredToolSpec,
 } from '../../../../shared/wire/tools.ts'
 import { ProvenWorker, Worker } from '../../../../shared/wire/workers.ts'
-import { type Component, object, opaque, plain } from './component.ts'
+import { base, type Component, object, opaque, outlined, plain } from './component.ts'
+
+const CREATED = 'When it was created, in ms since 1970.'
 
 const TOOL = {
   description: 'What the tool does, for the model and for people.',
@@ -33,7 +35,7 @@ const TOOL = {
   workspace: '`call`: a new folder for each call. `run`: one folder for the calls of a run.',
   input_files: 'Lets calls bring files, which are read-only in `/input`. Tier C only.',
   output_files: 'Keeps the files that a call leaves in `/output`. Tier C only.',
-  limits: 'The most that one call may use. What is left out has a default.',
+  limits: 'The most that one call may use.',
   result: '`mcp`: standard output is the result of an MCP tool, and is passed on as such.',
 }
 
@@ -50,14 +52,14 @@ const AGENT = {
 }
 
 const NAMED = {
-  name: 'Its name.',
-  created_at_ms: 'When it was created, in milliseconds since 1970.',
+  name: '',
+  created_at_ms: CREATED,
 }
 
 const TENANT = {
   name: 'Its name, which is never used again.',
   state: 'Whether its keys work and its data exists.',
-  created_at_ms: 'When it was created, in milliseconds since 1970.',
+  created_at_ms: CREATED,
   changed_at_ms: 'When state or quota last changed.',
   quota: 'The most that it may use.',
   erased: 'Whether the data of a deleted tenant has been removed, which may take a while.',
@@ -65,7 +67,7 @@ const TENANT = {
 
 const WORKER = {
   id: 'The id of the worker.',
-  name: 'Its name.',
+  name: '',
   pool: 'The pool that it serves.',
   kid: 'The id of its key.',
   tiers: 'The tiers that it may run now.',
@@ -78,7 +80,17 @@ const WORKER = {
   proof: 'What it has shown about its own sandbox.',
 }
 
+/** The fields that a registered tool and its specification share. */
+const { executor: _executor, limits: _limits, ...CONTRACT } = TOOL
+
 export const ADMINISTRATION: Readonly<Record<string, Component>> = {
+  ToolContract: base(
+    object(
+      RegisteredToolSpec.omit({ executor: true, limits: true }),
+      'What an operator states about a tool.',
+      CONTRACT,
+    ),
+  ),
   ToolSpec: object(RegisteredToolSpec, 'A tool as an operator registers it.', TOOL),
   ToolEgress: object(ProcessToolSpec.shape.egress, 'The hosts that calls of a tool may reach.', {
     mode: '`strict`: the kernel enforces it. `preflight`: arguments are checked. `none`: no restriction.',
@@ -89,22 +101,22 @@ export const ADMINISTRATION: Readonly<Record<string, Component>> = {
     ProcessToolSpec.shape.limits,
     'Limits that differ from the defaults: any fields of `Limits`.',
   ),
-  RegisteredTool: object(
-    RegisteredTool,
-    'A registered tool: that of an operator, or one of an enabled skill.',
-    {
+  RegisteredTool: outlined(
+    object(RegisteredTool, 'A registered tool: that of an operator, or one of an enabled skill.', {
       ...TOOL,
       risk: 'The risk that the publisher of a skill declares. What the tool is granted may raise it.',
       name: 'Its name.',
       version: 'Each change is a new version.',
       digest: 'The digest of this version.',
-      policy: 'The arguments as policies read them, and those that they can’t read.',
-    },
+      policy: 'The arguments as policies read them.',
+    }),
+    'limits',
+    'policy',
   ),
   Capability: plain(Capability, 'What calls of a tool are able to do.'),
   Credential: object(Credential, 'A secret that the proxy adds to requests to one host.', {
     secret: 'The name of the secret.',
-    host: 'The host and port.',
+    host: '',
     header: 'The header that carries it.',
     format: 'The header’s value, in which `{}` is the secret. By default the secret alone.',
     tls: 'Adds it to HTTPS requests: the proxy terminates TLS for this host, for this call alone.',
@@ -130,8 +142,14 @@ export const ADMINISTRATION: Readonly<Record<string, Component>> = {
   }),
   Operator: object(Operator, 'A human principal with roles.', {
     roles: 'Roles that policies can name.',
-    name: 'Their name.',
-    created_at_ms: 'When they were created, in milliseconds since 1970.',
+    name: '',
+    created_at_ms: CREATED,
+  }),
+  OperatorWithKey: object(OPERATORS.rotateOperatorKey.result, 'An operator, with a new key.', {
+    roles: 'Roles that policies can name.',
+    name: '',
+    created_at_ms: CREATED,
+    key: 'Shown this once.',
   }),
   SecretSpec: object(SecretSpec, 'A secret to store.', {
     value: 'The value, which nobody can read back.',
@@ -139,18 +157,21 @@ export const ADMINISTRATION: Readonly<Record<string, Component>> = {
     hosts: 'If set, no tool receives the value: the proxy adds it to requests to these hosts only.',
   }),
   Secret: object(Secret, 'A secret without its value.', {
-    name: 'Its name.',
+    name: '',
     version: 'Increases with each value.',
     tools: 'The tools that may use it.',
     hosts: 'The hosts that it is bound to.',
-    put_by: 'The operator who stored it.',
+    put_by: '',
     put_at_ms: 'When it was stored.',
   }),
-  Worker: object(Worker, 'An enrolled host that runs calls.', WORKER),
-  ProvenWorker: object(ProvenWorker, 'A worker, with its signature under its last proof.', {
-    ...WORKER,
-    envelope: 'The proof as it was signed, to verify it offline.',
-  }),
+  Worker: outlined(object(Worker, 'An enrolled host that runs calls.', WORKER), 'means'),
+  ProvenWorker: outlined(
+    object(ProvenWorker, 'A worker, with its signature under its last proof.', {
+      ...WORKER,
+      envelope: 'The proof as it was signed, to verify it offline.',
+    }),
+    'means',
+  ),
   Quota: object(Quota, 'The most that a tenant may use.', {
     calls_per_day: 'Calls that its agents may propose within one day in UTC.',
     files_bytes: 'Bytes of files that its runs may hold together.',

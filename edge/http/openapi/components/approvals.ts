@@ -2,19 +2,26 @@
 
 import { ApprovalId } from '../../../../shared/fields.ts'
 import { STANDING } from '../../../../shared/routes/standing.ts'
-import { Answer, Approval, Editable, ListedApproval, Revision } from '../../../../shared/wire/approvals.ts'
-import { type Component, object, plain } from './component.ts'
+import {
+  Answer,
+  Approval,
+  ArgumentChange,
+  Editable,
+  ListedApproval,
+  Revision,
+} from '../../../../shared/wire/approvals.ts'
+import { type Component, object, outlined, plain } from './component.ts'
 
 const APPROVAL = {
-  id: 'The id of the approval.',
+  id: '',
   status: '`pending` until enough people have answered, it expires, or the call is cancelled.',
   subject: 'What a standing answer would be about: `tool:<name>`.',
   digest: 'The digest of the call that is asked about. Send it with the answer.',
   group: 'Equal for approvals of the same agent with the same tool version, arguments and plan.',
-  call: 'The call that waits.',
-  prompt: 'The card: what would run, where, with which arguments, at which risk, and why people are asked.',
+  call: '',
+  prompt: '',
   options: 'The answers that policy permits. The default applies when nobody answers.',
-  requested_at: 'When people were asked, in milliseconds since 1970.',
+  requested_at: 'When people were asked, in ms since 1970.',
   expires_at: 'When the approval expires, and the call ends.',
   answers: 'The answers so far, with how strongly each was authenticated.',
   edits: 'What operators changed of the arguments, oldest first.',
@@ -36,12 +43,17 @@ export const APPROVALS: Readonly<Record<string, Component>> = {
     arguments: 'The arguments, with secrets masked.',
     files: 'The files that the call brings.',
     on_yes: 'What happens after a yes.',
-    standing: 'What an answer for more than this call would cover, and for how long policy lets it apply.',
+    standing: 'What an answer for more than this call would cover, and for how long.',
     policies: 'The policies that ask.',
     reason: 'Why people are asked.',
     on_behalf_of: 'The actor behind the agent, as the issuer of its token asserts.',
     via: 'The protocol of the proposal and what its client calls itself, if it is not this API.',
     agent_says: 'What the agent says it is doing and why. Nobody has verified it.',
+  }),
+  ArgumentChange: object(ArgumentChange, 'A place of the arguments that differs.', {
+    at: 'A JSON pointer.',
+    from: 'What it was, as JSON; null if there was nothing.',
+    to: 'What it is.',
   }),
   ApprovalOption: object(Approval.shape.options.element, 'An answer that policy permits.', {
     decision: 'Yes or no.',
@@ -50,9 +62,9 @@ export const APPROVALS: Readonly<Record<string, Component>> = {
     default: 'Chosen by Enter, and applied when nobody answers.',
   }),
   ApprovalAnswer: object(Approval.shape.answers.element, 'An answer that was given.', {
-    by: 'The operator who gave it.',
+    by: '',
     decision: 'Yes or no.',
-    channel: 'The channel through which it was given.',
+    channel: '',
     assurance: 'How strongly the operator was authenticated.',
     scope: 'For this call alone, or for more.',
     ttl_s: 'For how long.',
@@ -60,11 +72,17 @@ export const APPROVALS: Readonly<Record<string, Component>> = {
     at_ms: 'When it was given.',
     standing: 'The standing answer that this one came from.',
   }),
-  Approval: object(Approval, 'A question to operators about one call, and its outcome.', APPROVAL),
-  ListedApproval: object(ListedApproval, 'An approval in a list.', {
-    ...APPROVAL,
-    alike: 'How many pending approvals are in its group, in a list that shows each group once.',
-  }),
+  Approval: outlined(
+    object(Approval, 'A question to operators about one call, and its outcome.', APPROVAL),
+    'edits',
+  ),
+  ListedApproval: outlined(
+    object(ListedApproval, 'An approval in a list.', {
+      ...APPROVAL,
+      alike: 'How many pending approvals its group has, if groups are listed once.',
+    }),
+    'edits',
+  ),
   Answer: object(Answer, 'An answer to an approval.', {
     decision: 'Yes or no.',
     scope:
@@ -86,7 +104,7 @@ export const APPROVALS: Readonly<Record<string, Component>> = {
     changes: 'The places that differ.',
     more: 'How many more places differ.',
     effect: '`ask`: other operators would still be asked.',
-    prompt: 'The card of the changed call.',
+    prompt: '',
   }),
   Standing: object(
     STANDING.listStanding.result.shape.items.element,
@@ -95,20 +113,20 @@ export const APPROVALS: Readonly<Record<string, Component>> = {
       id: 'The id of the answer.',
       decision: 'Whether the calls are approved or denied.',
       covers: 'The calls that it applies to, in words.',
-      agent: 'The agent whose calls it covers.',
+      agent: '',
       agent_since_ms: 'When that agent was created: a later agent of the same name is another agent.',
       session: 'The session whose calls it covers.',
       tool: 'The version of the tool whose calls it covers.',
       policy_set: 'The policy set under which it was given.',
       scope: 'Until the session is reset, or for a time.',
-      by: 'The operator who gave it.',
+      by: '',
       by_since_ms: 'When that operator was created.',
-      channel: 'The channel through which it was given.',
+      channel: '',
       assurance: 'How strongly the operator was authenticated.',
       reason: 'Why, in the operator’s words.',
       at_ms: 'When it was given.',
       until_ms: 'When it ends.',
-      approval: 'The approval that it was given to.',
+      approval: '',
       digest: 'The digest of that call.',
       live: 'Whether it still covers what it was given for.',
     },

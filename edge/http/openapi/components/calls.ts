@@ -22,13 +22,12 @@ import { Call, CallResult, Decision, DryRun, ListedCall } from '../../../../shar
 import { Change, Explanation } from '../../../../shared/wire/explanation.ts'
 import { ListedRun, Run, RunSpec } from '../../../../shared/wire/runs.ts'
 import { ToolSummary } from '../../../../shared/wire/tools.ts'
-import { type Component, object, opaque, plain } from './component.ts'
+import { base, type Component, object, opaque, plain } from './component.ts'
 
-const TOOL = 'The name of the tool to call.'
+const TOOL = ''
 const ARGS = 'The arguments, which must match the tool’s `input_schema`.'
-const REASON =
-  'What the agent says it is doing and why, for the people who approve. Nobody verifies it, and it changes no decision.'
-const CREATED = 'When it was created, in milliseconds since 1970.'
+const REASON = 'What the agent says it is doing and why, for people who approve. It changes no decision.'
+const CREATED = 'When it was created, in ms since 1970.'
 
 const SPEC_LIMITS = {
   timeout_ms: 'Wall-clock time of the call.',
@@ -44,6 +43,19 @@ const SPEC_LIMITS = {
   net_connections: 'Attempts to connect.',
 }
 
+const SKILL = {
+  kind: 'A skill.',
+  skill: 'The name of the skill.',
+  version: 'Its version.',
+  digest: 'The digest of manifest and component.',
+  tool: 'The name of the tool inside the skill.',
+  capabilities: 'The capabilities that it is granted.',
+  methods: 'The permitted methods of its requests.',
+  kv: 'The permitted prefixes of keys.',
+  channels: 'The channels that it may write to.',
+}
+export const OUTPUT = 'The schema that its output must match.'
+
 export const CALLS: Readonly<Record<string, Component>> = {
   RunId: plain(RunId, 'The id of a run.'),
   CallId: plain(CallId, 'The id of a call, which contains that of its run.'),
@@ -51,27 +63,27 @@ export const CALLS: Readonly<Record<string, Component>> = {
   ToolName: plain(ToolName, 'The name of a tool.'),
   Sha256: plain(Sha256, 'A SHA-256 digest in hex.'),
   RunSpec: object(RunSpec, 'What a new run is for. All fields are optional.', {
-    session: 'The conversation that it belongs to, by an id of your choice. By default a session of its own.',
+    session: 'The conversation that it belongs to, by an id of your choice. By default its own.',
     channel: 'The channel that the task came from, if policies distinguish channels.',
     device: 'The device that the task came from, by an id of your choice.',
     budget: 'Lower limits than the agent’s own budget.',
   }),
   Run: object(Run, 'One task of an agent, with one budget.', {
     id: '',
-    agent: 'The agent that created it.',
+    agent: '',
     session: 'The conversation that it belongs to; the id of the run if none was named.',
     channel: 'The channel that it came from, if one was named.',
     device: 'The device that it came from, if one was named.',
     state: 'A cancelled run takes no more calls.',
-    budget: 'The most that its calls may use together.',
+    budget: '',
     used: 'Calls so far: allowed or asked about, and denied or refused.',
     created_at_ms: CREATED,
     journal: 'The head of its journal: the number and hash of the last entry.',
   }),
   ListedRun: object(ListedRun, 'A run in a list.', {
     id: '',
-    agent: 'The agent that created it.',
-    session: 'The conversation that it belongs to.',
+    agent: '',
+    session: 'The conversation that it belongs to; the id of the run if none was named.',
     channel: 'The channel that it came from, if one was named.',
     state: 'A cancelled run takes no more calls.',
     created_at_ms: CREATED,
@@ -81,58 +93,58 @@ export const CALLS: Readonly<Record<string, Component>> = {
     execution_timeout_ms: 'The longest time of one execution.',
     max_denied_per_run: 'Calls that were denied or refused.',
   }),
+  CallProposal: base(
+    object(ProposedCall.omit({ files: true }), 'What to call, and why.', {
+      tool: TOOL,
+      args: ARGS,
+      reason: REASON,
+    }),
+  ),
   ProposedCall: object(ProposedCall, 'A call to propose in an existing run.', {
     tool: TOOL,
     args: ARGS,
     reason: REASON,
-    files:
-      'Input files for a tool with `input_files`: files that were uploaded to the run before, each with its path below `/input`.',
+    files: 'Files that were uploaded to the run before, each with its path below `/input`.',
   }),
   ProposedCallInNewRun: object(ProposedCallInNewRun, 'A call to propose in a new run.', {
     tool: TOOL,
     args: ARGS,
     reason: REASON,
-    run: 'The run to create.',
+    run: '',
     files: 'Not allowed: files belong to a run, and this request creates a new one.',
   }),
   HypotheticalCall: object(HypotheticalCall, 'A call that is decided but not proposed.', {
     tool: TOOL,
     args: ARGS,
-    run: 'The run that it would be in.',
+    run: '',
     agent: 'The agent that would propose it. An agent leaves this out; an operator names one.',
     files: 'Input files that it would bring; they need not exist.',
   }),
-  Call: object(
-    Call,
-    'One proposed tool call: what was decided, its state, and its result once it has ended.',
-    {
-      id: 'The id of the call.',
-      run: 'The run that it belongs to.',
-      tool: 'The tool that it calls.',
-      state:
-        'Where it is. It has ended when it is none of `awaiting_approval`, `granted` and `running`; `ended_at_ms` is set then.',
-      digest: 'The digest of tool, arguments and plan, which approval, grant and attestation are bound to.',
-      origin: 'What the agent says about the call, and where the call came from.',
-      decision: 'What policy decided, and why.',
-      approval: 'The approval that it waits for or got: its id, status, expiry, and its page for operators.',
-      plan: 'What exactly runs, and where.',
-      running:
-        'While it runs: its worker (`edge` for skills), since when, and whether it is to be cancelled.',
-      edited:
-        'The arguments that an operator changed before approving. They run, instead of the proposed ones.',
-      result: 'Set once it has ended.',
-      attestation: 'The signed statement about the end of the call.',
-      created_at_ms: 'When it was proposed, in milliseconds since 1970.',
-      ended_at_ms: 'When it ended.',
-    },
-  ),
+  Call: object(Call, 'One proposed tool call: decision, state, and result once it has ended.', {
+    id: '',
+    run: '',
+    tool: '',
+    state: 'Where it is. Once it has ended, `ended_at_ms` is set.',
+    digest: 'The digest of tool, arguments and plan, which approval, grant and attestation are bound to.',
+    origin: 'What the agent says about the call, and where the call came from.',
+    decision: 'What policy decided, and why.',
+    approval: 'The approval that it waits for or got, with its page for operators.',
+    plan: '',
+    running: 'While it runs: its worker (`edge` for skills).',
+    edited:
+      'The arguments that an operator changed before approving. They run, instead of the proposed ones.',
+    result: 'Set once it has ended.',
+    attestation: 'The signed statement about the end of the call.',
+    created_at_ms: 'When it was proposed, in ms since 1970.',
+    ended_at_ms: 'When it ended.',
+  }),
   ListedCall: object(ListedCall, 'A call in a list.', {
     id: '',
-    run: 'The run that it belongs to.',
+    run: '',
     agent: 'The agent that proposed it.',
     tool: 'The tool that it calls.',
-    state: 'Where it is.',
-    created_at_ms: 'When it was proposed, in milliseconds since 1970.',
+    state: '',
+    created_at_ms: 'When it was proposed, in ms since 1970.',
     ended_at_ms: 'When it ended; absent if it has not.',
   }),
   CallState: plain(
@@ -145,9 +157,9 @@ export const CALLS: Readonly<Record<string, Component>> = {
     encoding: 'The encoding of `output`: `base64` if the bytes are not UTF-8.',
     stderr: 'Standard error.',
     exit_code: 'The exit code of the program; null if it has none.',
-    files: 'The files that the call left, if its tool keeps them. Read their bytes below the call.',
+    files: 'The files that the call left, if its tool keeps them.',
     truncated: 'Whether output was cut.',
-    error: 'Why the call did not succeed: a code of the list of failures, and what is wrong with this call.',
+    error: 'Why the call did not succeed.',
   }),
   Decision: object(Decision, 'What policy decided about a call.', {
     effect: '`allow`: it runs. `ask`: humans answer first. `deny`: it does not run.',
@@ -155,23 +167,23 @@ export const CALLS: Readonly<Record<string, Component>> = {
     policies: 'The policies that determined the decision.',
     reason: 'Why, in a sentence.',
     policy_set: 'The digest of the policy set that decided.',
-    snapshot: 'The digest of everything that applied to the call when it was decided.',
-    explanation: 'Why, and what would change the decision, as far as the reader may know.',
+    snapshot: 'The digest of the policy snapshot.',
+    explanation: '',
   }),
   Explanation: object(Explanation, 'Why a call was not simply allowed, and what would change that.', {
     policies: 'The policies that determined the decision.',
     plans:
-      'The plans that were rejected, least isolated first, each with the policies that refused it. `asks`: it needs an approval.',
+      'The rejected plans, least isolated first, with the policies that refused them. `asks`: it needs an approval.',
     changes:
-      'Alternatives, smallest first. All changes of one together would allow the call; the engine has verified each.',
-    fixed: 'If no change would help: the facts behind the denial that the reader can’t change.',
+      'Alternatives, smallest first. All changes of one together would allow the call, as the engine has verified.',
+    fixed: 'If no change would help: the facts behind the denial.',
     errors: 'For operators only: what the engine says about policies that err.',
   }),
   Change: object(Change, 'A fact, and the value that it needs.', {
     fact: 'The name of the fact in policies.',
     is: 'Its value now.',
     needs: 'What it has to be. `value` is left out if it names somebody whom the reader may not see.',
-    by: 'Who can change it: the agent with other arguments, a human with an approval, an operator with a setting, or time.',
+    by: 'Who can change it: the agent (arguments), a human (approval), an operator (settings), or time.',
     words: 'The change as a sentence.',
   }),
   DryRun: object(DryRun, 'The decision that a call would get now.', {
@@ -182,18 +194,18 @@ export const CALLS: Readonly<Record<string, Component>> = {
   ToolSummary: object(ToolSummary, 'A tool as an agent sees it.', {
     name: 'The name to propose calls with.',
     version: 'Each change of a tool is a new version.',
-    digest: 'The digest of this version.',
+    digest: '',
     description: 'What the tool does, for the model.',
     input_schema: 'JSON Schema of the arguments.',
     output_schema: 'JSON Schema of the result, if the tool declares one.',
     capabilities: 'What calls of the tool are able to do.',
-    sensitive: 'Whether its calls may do harm, so that policies treat them with more care.',
+    sensitive: 'Whether its calls may do harm.',
     input_files: 'Whether its calls may bring files.',
   }),
   ToolRef: object(ToolRef, 'One version of a tool.', {
-    name: 'The name of the tool.',
-    version: 'The number of the version.',
-    digest: 'The digest of the version.',
+    name: 'The name to propose calls with.',
+    version: 'Each change of a tool is a new version.',
+    digest: '',
   }),
   HeldFile: object(HeldFile, 'A file that a run holds.', {
     sha256: 'The digest of its bytes, which names it.',
@@ -206,13 +218,10 @@ export const CALLS: Readonly<Record<string, Component>> = {
     left: 'The files that were not kept, and why.',
     more: 'How many more were not kept.',
   }),
-  Plan: plain(
-    Plan,
-    'What exactly runs: in a process on a worker (tiers B and C), or a skill at the edge (tier A).',
-  ),
+  Plan: plain(Plan, 'What exactly runs, and where.'),
   ProcessPlan: object(ProcessPlan, 'A program that a worker runs.', {
     tier: 'B: a process of the worker’s user. C: a sandbox.',
-    executor: 'The program: its argument vector, standard input, environment and working directory.',
+    executor: 'The program.',
     egress: 'The hosts that it may reach, and how that is enforced.',
     profile: 'A profile that the worker’s operator added; a worker without it refuses.',
     secrets: 'Secrets that the process receives.',
@@ -220,16 +229,20 @@ export const CALLS: Readonly<Record<string, Component>> = {
     workspace: '`call`: a new folder, deleted afterwards. `run`: a folder that the calls of a run share.',
     files: 'Input files, read-only in `/input`.',
     outputs: 'Whether files that the call leaves in `/output` are kept.',
-    limits: 'The most that it may use.',
+    limits: '',
     cgroup: 'Requires a worker that limits all processes of the call with a cgroup.',
+  }),
+  PlannedSkill: object(SkillPlan.shape.executor, 'The tool of a skill that a plan runs.', {
+    ...SKILL,
+    output: OUTPUT,
   }),
   SkillPlan: object(SkillPlan, 'A skill that runs in an isolate at the edge.', {
     tier: 'A: an isolate at the edge.',
-    executor: 'The skill, its version, and the capabilities that it is granted.',
+    executor: '',
     egress: 'The hosts that it may reach.',
     secrets: 'Secrets that it may read.',
     credentials: 'Secrets that the edge adds to its requests, so that it never sees them.',
-    limits: 'The most that it may use.',
+    limits: '',
   }),
   ProcessExecutor: object(
     ProcessExecutor,
@@ -247,15 +260,7 @@ export const CALLS: Readonly<Record<string, Component>> = {
     },
   ),
   SkillExecutor: object(SkillExecutor, 'Which tool of which skill runs, and what it may use.', {
-    kind: 'A skill.',
-    skill: 'The name of the skill.',
-    version: 'Its version.',
-    digest: 'The digest of manifest and component.',
-    tool: 'The name of the tool inside the skill.',
-    capabilities: 'The capabilities that it is granted.',
-    methods: 'The permitted methods of its requests.',
-    kv: 'The permitted prefixes of keys.',
-    channels: 'The channels that it may write to.',
+    ...SKILL,
   }),
   Credentials: plain(Credentials, 'Secrets that a proxy adds to requests.'),
   HostPattern: plain(HostPattern, 'A host, `host:port`, or `.suffix`, in lower case.'),

@@ -1,17 +1,24 @@
 // Channels, delegations, policy sets and rehearsals.
 
-import { POLICIES } from '../../../../shared/routes/policies.ts'
+import { POLICIES, Warnings } from '../../../../shared/routes/policies.ts'
 import { REHEARSALS } from '../../../../shared/routes/rehearsals.ts'
-import { Channel, ChannelSpec, Collected, Delegation, Delivery } from '../../../../shared/wire/channels.ts'
+import {
+  Channel,
+  ChannelSpec,
+  Collected,
+  Delegation,
+  Delivery,
+  Recipients,
+} from '../../../../shared/wire/channels.ts'
 import { CaseResult, SentCases } from '../../../../shared/wire/policy-cases.ts'
-import { type Component, object, opaque, plain } from './component.ts'
+import { type Component, object, opaque, outlined, plain } from './component.ts'
 
 const VERSION = {
   version: 'The number of the version.',
   digest: 'The digest of its texts.',
   note: 'What its author says about it.',
   author: 'The operator who stored it.',
-  created_at_ms: 'When it was stored, in milliseconds since 1970.',
+  created_at_ms: 'When it was stored, in ms since 1970.',
   active: 'Whether it decides now.',
   shadow: 'Whether it shadows the active version.',
   policy_count: 'The number of its named texts.',
@@ -25,27 +32,35 @@ const SHADOW = {
   by: 'The operator who made it the shadow.',
   calls: 'Calls that were proposed since then and have ended.',
   differ: 'Those that it would have decided differently.',
-  counts: 'The number of calls by both decisions.',
+  counts: 'Calls by both decisions.',
   latest: 'The latest differences.',
 }
 
 export const CHANNELS_AND_POLICIES: Readonly<Record<string, Component>> = {
+  Recipients: object(
+    Recipients,
+    'Each gets a message with a personal link. Without them, one message has no link that can answer.',
+    {
+      roles: 'Operators who have one of these roles.',
+      operators: 'These operators.',
+    },
+  ),
   ChannelSpec: plain(
     ChannelSpec,
-    'The settings of a channel by its `kind`: a webhook, mail, a Slack app, or a webhook of Slack. They are replaced as a whole, because their secrets can’t be read back.',
+    'The settings of a channel, by its `kind`. They are replaced as a whole: secrets can’t be read back.',
   ),
   ChannelSettings: opaque(
     Channel.shape.channel,
-    'As `ChannelSpec`, without its secrets. `to` is its destination, without the secret parts of a URL.',
+    'As `ChannelSpec`, without secrets. `to` is its destination.',
   ),
   Channel: object(Channel, 'A channel without its secrets.', {
-    name: 'Its name.',
+    name: '',
     put_by: 'The operator who stored it.',
     put_at_ms: 'When it was stored.',
-    channel: 'Its settings.',
+    channel: '',
   }),
   Delivery: object(Delivery, 'A message of a channel, and whether it was delivered.', {
-    id: 'The same for each attempt; the `webhook-id` of a webhook.',
+    id: 'The same for each attempt: the `webhook-id`.',
     approval: 'The approval that it is about.',
     notice: 'Which notice it is, where it is about no approval.',
     kind: 'Whether it asks, reports the end, or is a notice.',
@@ -66,6 +81,11 @@ export const CHANNELS_AND_POLICIES: Readonly<Record<string, Component>> = {
   Collected: object(Collected, 'A mail that waited in an outbox.', {
     id: 'Report this id when it has been delivered.',
     message: 'A complete RFC 5322 message, with its recipient’s link.',
+  }),
+  PolicyWarning: object(Warnings.element, 'A probable mistake in a policy set.', {
+    at: 'The name of the text, line and column.',
+    message: 'What is probably wrong.',
+    hint: 'What was probably meant.',
   }),
   PolicyVersion: object(
     POLICIES.listPolicyVersions.result.shape.items.element,
@@ -97,19 +117,21 @@ export const CHANNELS_AND_POLICIES: Readonly<Record<string, Component>> = {
   }),
   PolicyCases: opaque(
     SentCases,
-    'Calls and the decisions that are expected of them: `cases`, and the `tools`, `agents`, `operators` and `sets` that they need, as in a file of cases.',
+    '`cases`: calls and their expected decisions; and the `tools`, `agents`, `operators` and `sets` that they need.',
   ),
-  CaseResult: object(CaseResult, 'The result of one case.', {
-    description: 'The case.',
-    passed: 'Whether the decision is as expected.',
-    differs: 'The fields that differ.',
-    expected: 'The expected decision.',
-    got: 'The decision.',
-  }),
-  Rehearsal: object(
-    REHEARSALS.rehearsePolicyVersion.result,
-    'What a version would have decided about past calls.',
-    {
+  CaseResult: outlined(
+    object(CaseResult, 'The result of one case.', {
+      description: 'The case.',
+      passed: 'Whether the decision is as expected.',
+      differs: 'The fields that differ.',
+      expected: 'The expected decision.',
+      got: 'The decision.',
+    }),
+    'expected',
+    'got',
+  ),
+  Rehearsal: outlined(
+    object(REHEARSALS.rehearsePolicyVersion.result, 'What a version would have decided about past calls.', {
       version: 'The version.',
       against: 'The active version, whose decisions are `now`.',
       since_ms: 'The calls ended since this time.',
@@ -121,15 +143,22 @@ export const CHANNELS_AND_POLICIES: Readonly<Record<string, Component>> = {
       unrehearsable: 'Calls that could not be decided again, and why.',
       approvals: 'Calls that would ask humans: under the active set, and under this version.',
       approvals_per_day: 'The same per day; null if the calls span less than a day.',
-    },
+    }),
+    'summary',
+    'flips',
+    'unrehearsable',
   ),
-  PolicyShadow: object(
-    REHEARSALS.readPolicyShadow.result,
-    'The version in shadow, and how it would decide.',
-    SHADOW,
+  PolicyShadow: outlined(
+    object(REHEARSALS.readPolicyShadow.result, 'The version in shadow, and how it would decide.', SHADOW),
+    'counts',
+    'latest',
   ),
-  CheckedShadow: object(REHEARSALS.putPolicyShadow.result, 'The version in shadow, with its warnings.', {
-    ...SHADOW,
-    warnings: 'Probable mistakes in it.',
-  }),
+  CheckedShadow: outlined(
+    object(REHEARSALS.putPolicyShadow.result, 'The version in shadow, with its warnings.', {
+      ...SHADOW,
+      warnings: 'Probable mistakes in it.',
+    }),
+    'counts',
+    'latest',
+  ),
 }

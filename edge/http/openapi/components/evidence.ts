@@ -8,7 +8,7 @@ import { WorkerProof } from '../../../../shared/evidence/worker-proof.ts'
 import { type Component, object, opaque } from './component.ts'
 
 export const EVIDENCE: Readonly<Record<string, Component>> = {
-  Bundle: object(Bundle, 'The attestation of a call, with everything that is needed to verify it offline.', {
+  Bundle: object(Bundle, 'The attestation of a call, to verify it offline.', {
     format: 'The format of this document.',
     envelope: 'The signed statement about the end of the call.',
     grant: 'The permission under which it ran; null if nothing ran.',
@@ -27,7 +27,7 @@ export const EVIDENCE: Readonly<Record<string, Component>> = {
     body: 'The facts of the event.',
     prev: 'The hash of the entry before it.',
     hash: 'The digest of this entry, which includes `prev`.',
-    shadow: 'For operators only: what the set in shadow would have decided. The hash covers its digest.',
+    shadow: 'For operators: the decision of the set in shadow, whose digest `hash` covers.',
   }),
   ShadowDecision: object(ShadowDecision, 'What a policy set in shadow would have decided.', {
     version: 'The version in shadow.',
@@ -38,17 +38,11 @@ export const EVIDENCE: Readonly<Record<string, Component>> = {
     policies: 'The policies that determined its decision.',
     salt: 'Random, so that the digest in the journal reveals nothing.',
   }),
-  PolicySnapshot: opaque(
-    PolicySnapshot,
-    'What applied to an agent and its run when a call was decided: tools, groups, channels, budget, and the bounds of what runs.',
-  ),
-  WorkerProof: opaque(
-    WorkerProof,
-    'What a worker has shown about its own sandbox, with every attack that it played.',
-  ),
+  PolicySnapshot: opaque(PolicySnapshot, 'What applied to an agent and its run when a call was decided.'),
+  WorkerProof: opaque(WorkerProof, 'What a worker has shown about its own sandbox.'),
   Keys: object(Keys, 'The public keys of an edge and of one tenant’s workers.', {
     format: 'The format of this document.',
     tenant: 'The tenant whose workers are listed.',
-    keys: 'Ed25519 keys, each with its owner and whether it is still in use.',
+    keys: 'Ed25519 keys.',
   }),
 }

@@ -12,7 +12,8 @@ import {
   UpstreamToolState,
   UpstreamToolTerms,
 } from '../../../../shared/wire/upstreams.ts'
-import { type Component, object, plain } from './component.ts'
+import { OUTPUT } from './calls.ts'
+import { base, type Component, object, plain } from './component.ts'
 
 const SPEC = {
   kind: 'A server that speaks MCP over Streamable HTTP.',
@@ -24,8 +25,8 @@ const SPEC = {
 
 const UPSTREAM = {
   ...SPEC,
-  name: 'Its name, with which the names of its tools begin.',
-  put_by: 'The operator who stored it.',
+  name: '',
+  put_by: '',
   put_at_ms: 'When it was stored.',
   looked_at_ms: 'When its tools were last read.',
   era: 'The generation of the protocol that it spoke then.',
@@ -42,8 +43,18 @@ const TERMS = {
     '`mcp`: the output of a call is the server’s result as JSON, with images, audio and resources. Otherwise its text.',
 }
 
+const EXECUTOR = {
+  kind: 'The edge calls it.',
+  upstream: 'The name of the upstream.',
+  url: 'The address of its server.',
+  tool: 'The name that the server uses.',
+  definition: 'The digest of the accepted definition.',
+  mirrored: 'Arguments that the server wants repeated in headers `Mcp-Param-…`.',
+  auth: '',
+}
+
 export const UPSTREAMS: Readonly<Record<string, Component>> = {
-  UpstreamName: plain(UpstreamName, 'The name of an upstream.'),
+  UpstreamName: plain(UpstreamName, 'The name of an upstream, with which the names of its tools begin.'),
   UpstreamAuth: plain(
     UpstreamAuth,
     'How the edge authenticates: a secret in a header, or the client credentials of OAuth 2.1.',
@@ -55,22 +66,23 @@ export const UPSTREAMS: Readonly<Record<string, Component>> = {
     net_connections: 'HTTP requests.',
   }),
   UpstreamExecutor: object(UpstreamExecutor, 'A tool of a remote MCP server, as it was accepted.', {
-    kind: 'The edge calls it.',
-    upstream: 'The name of the upstream.',
-    url: 'The address of its server.',
-    tool: 'The name that the server uses.',
-    definition: 'The digest of the accepted definition.',
-    mirrored: 'Arguments that the server wants repeated in headers `Mcp-Param-…`.',
-    auth: 'How the edge authenticates.',
+    ...EXECUTOR,
+  }),
+  PlannedUpstreamTool: object(UpstreamPlan.shape.executor, 'The tool of an upstream that a plan calls.', {
+    ...EXECUTOR,
+    output: OUTPUT,
   }),
   UpstreamPlan: object(UpstreamPlan, 'A plan of tier M: the edge calls a server, which nothing isolates.', {
     tier: 'Always `M`.',
-    executor: 'The tool.',
+    executor: '',
     egress: 'The host of the server.',
     secrets: 'Always empty.',
     credentials: 'Secrets that the edge adds to its requests.',
-    limits: 'The most that the call may use.',
+    limits: '',
   }),
+  UpstreamState: base(
+    object(Upstream.omit({ tools: true }), 'An upstream, and the last look at its tools.', UPSTREAM),
+  ),
   UpstreamSpec: object(UpstreamSpec, 'An upstream as an operator registers it.', SPEC),
   Upstream: object(Upstream, 'A remote MCP server whose tools agents call through the edge.', {
     ...UPSTREAM,
@@ -91,12 +103,12 @@ export const UPSTREAMS: Readonly<Record<string, Component>> = {
     definition: 'The digest that the operator has looked at. With another one the request is refused.',
   }),
   UpstreamTool: object(UpstreamTool, 'A tool of an upstream.', {
-    name: 'The name that agents use.',
-    upstream_name: 'The name that the server uses, with invisible characters escaped.',
+    name: '',
+    upstream_name: 'The server’s name for it, with invisible characters escaped.',
     state: '',
     pinned: 'The digest of the accepted definition.',
     seen: 'The digest of the definition that the server shows now.',
-    description: 'The description that the server shows now, with invisible characters escaped.',
+    description: 'The present description, with invisible characters escaped.',
     faults: 'Why it can’t be accepted.',
     terms: 'What the operator stated.',
     accepted_by: 'The operator who accepted it.',
