@@ -80,7 +80,9 @@ describe.concurrent.each(CLIENTS)('$name', ({ open, afterGivingUp }) => {
     const reading = client.ask(tool, { text: 'seven77' })
     await eventually('it has asked again', () => client.asked() > before)
     await answer(principal.name, 'approve')
-    expect(await reading).toMatch(/^(?:Joined call_\S+, which an identical request proposed before.*\n)?7\n?$/)
+    expect(await reading).toMatch(
+      /^(?:Joined call_\S+, which an identical request proposed before.*\n)?7\n?$/,
+    )
     await eventually(
       'the calls are listed',
       async () => `${await statesOf(principal)}` === `${afterGivingUp}`,
