@@ -91,7 +91,7 @@ test('if the edge can’t read the active set, it allows nothing, says why, and 
   })
   expect(call).toMatchObject({
     ok: false,
-    error: { status: 403, detail: expect.stringContaining('can’t be read') },
+    error: { status: 403, detail: expect.stringContaining('can’t read the tenant’s policies') },
   })
   expect(refusalOf(await client(dev.url, bearer(key))('readPolicies', {}))).toBe('403 forbidden')
   expect(refusalOf(await operator('listAgents', {}))).toBe('403 forbidden')
