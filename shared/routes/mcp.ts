@@ -27,6 +27,6 @@ export const MCP = routes({
     ...shared,
     path: '/mcp/s/{session}',
     params: z.strictObject({ session: z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/) }),
-    summary: 'The same for clients without own headers: the path names the session',
+    summary: 'The same for clients that can’t set headers: the path names the session',
   },
 })
