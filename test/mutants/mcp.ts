@@ -151,4 +151,30 @@ export const MCP: readonly Held[] = [
       ],
     ],
   },
+  {
+    area: 'mcp',
+    file: 'edge/mcp/tool-call.ts',
+    tests: ['test/edge/mcp/waiting.test.ts'],
+    titled: 'M05 requests beyond',
+    lines: [
+      [
+        '(await tenantObject(env, agent.tenant).holdRequest(place, agent.name))',
+        'true',
+        'One agent holds requests without end, and the memory of the edge with them.',
+      ],
+    ],
+  },
+  {
+    area: 'mcp',
+    file: 'edge/run/commands/advise.ts',
+    tests: ['test/edge/http/claude-code-hook.test.ts'],
+    titled: 'M05 more hooks',
+    lines: [
+      [
+        'if (!(await tenant.holdRequest(place, agent.name))) return',
+        '',
+        'One agent holds hooks without end, and the memory of the edge with them.',
+      ],
+    ],
+  },
 ]
