@@ -123,7 +123,26 @@ async function propose(context: McpContext, request: McpRequest, { name, args }:
     onlyLead: era === 'modern',
     request: requestKey,
   }
-  return answerAwaited(context, request, { name, args, requestState: undefined }, awaited, hold)
+  const offered = pageOffered(context, request, awaited) === undefined ? hold : 0
+  return answerAwaited(context, request, { name, args, requestState: undefined }, awaited, offered)
+}
+
+/**
+ * The approval page, for an agent whose operator wants its user to approve. It is offered once, with
+ * the first answer, and it asks for a sign-in. The client's own answer to the offer is ignored: only
+ * an operator's answer on the page counts (0102).
+ */
+function pageOffered(
+  { agent }: McpContext,
+  { meta }: McpRequest,
+  { call: { state, approval, tool }, round, onlyLead }: PendingCall,
+): Record<string, unknown> | undefined {
+  const isFirst = onlyLead && round === 0
+  if (agent.spec.mcp?.elicit !== true || !meta.opensUrls || meta.tasks || !isFirst) return undefined
+  if (state !== 'awaiting_approval' || approval === undefined) return undefined
+  const message = `\`${tool}\` needs an approval. Open the approval page?`
+  const params = { mode: 'url', message, url: approval.page }
+  return { approval: { method: 'elicitation/create', params } }
 }
 
 /** Only reads: a retry with a `requestState` never proposes, even if the call has ended. */
@@ -235,18 +254,23 @@ function noteAnswer(
 
 /** The answer about a call as it is now. */
 function messageOn(
-  { env, agent, publicUrl }: McpContext,
-  { id, era, meta }: McpRequest,
+  context: McpContext,
+  request: McpRequest,
   { name, args }: Params,
-  { call, joined, round }: PendingCall,
+  awaited: PendingCall,
 ): string {
+  const { env, agent, publicUrl } = context
+  const { id, era, meta } = request
+  const { call, joined, round } = awaited
   const form = isPending(call) ? pendingForm(era, meta.tasks, round) : 'result'
   if (form === 'task') return resultMessage(id, resultFor(era, createdTask(env, agent, call)))
   if (form === 'wait') {
     const until = (call.approval?.expires_at ?? Date.now() + LIMITS.claim_window_ms) + LIMITS.mcp_task_ms
     const state = { call: call.id, tool: name, args: digestOf(args), round: round + 1, until }
     const requestState = seal(identityOf(env).mcpKey, 'wait', agent, state)
-    return resultMessage(id, resultFor(era, { resultType: 'input_required', requestState }))
+    const inputRequests = pageOffered(context, request, awaited)
+    const offer = inputRequests === undefined ? {} : { inputRequests }
+    return resultMessage(id, resultFor(era, { resultType: 'input_required', ...offer, requestState }))
   }
   const chars = agent.spec.mcp?.output_chars ?? LIMITS.mcp_output_chars
   return resultMessage(id, resultFor(era, resultOfCall(call, { publicUrl, joined, chars })))

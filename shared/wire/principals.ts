@@ -30,6 +30,8 @@ const McpSettings = z.strictObject({
   output_chars: z.int().min(256).max(LIMITS.output_bytes).optional(),
   /** Cancels running calls too, some time after their client closed the connection. */
   cancel_running: z.boolean().optional(),
+  /** Offers the sign-in page of an approval to the client's user, if the client opens pages. */
+  elicit: z.boolean().optional(),
 })
 
 export const AgentSpec = z.strictObject({

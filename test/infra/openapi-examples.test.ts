@@ -384,6 +384,8 @@ async function protocols({ root, agent }: Actors): Promise<void> {
   await record(agent, 'mcpInSession', { params: { session: 'chat-42' }, body, headers: speaks })
   for (const name of ['mcp', 'mcpInSession'] as const)
     recorded[name] = { ...recorded[name], request: message }
+  const withoutKey = await fetch(new URL('/mcp', dev.url), { method: 'POST', headers: speaks, body })
+  recorded['mcp'] = { ...recorded['mcp'], refusal: tidy(await withoutKey.json()) }
 }
 
 async function agentDeliveries({ root, fixtures, pool }: Actors): Promise<void> {

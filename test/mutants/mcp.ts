@@ -93,6 +93,11 @@ export const MCP: readonly Held[] = [
         'The answer about some arguments is shown for others, which were never decided.',
       ],
       ['isListed(agent, name))', 'true)', 'An agent learns which tools exist that are not its own.'],
+      [
+        'agent.spec.mcp?.elicit !== true || ',
+        '',
+        'Every client that opens pages is told to show an approval page to its user.',
+      ],
     ],
   },
   {

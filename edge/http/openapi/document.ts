@@ -108,7 +108,12 @@ export function description(isWhole: boolean): Schema {
       headers: HEADERS,
       parameters: finished.document['parameters'],
       requestBodies: answers.requestBodies,
-      responses: { Problem: REFUSED, ...answers.responses },
+      responses: {
+        Problem: REFUSED,
+        JsonRpcAccepted: JSON_RPC_ACCEPTED,
+        JsonRpcRefusal: JSON_RPC_REFUSAL,
+        ...answers.responses,
+      },
       schemas: components,
     },
   }
@@ -229,6 +234,17 @@ const JSON_RPC = {
   type: 'object',
 } as const
 
+const JSON_RPC_ACCEPTED = {
+  description: 'A notification, accepted without a body',
+  headers: REQUEST_ID,
+} as const
+const JSON_RPC_REFUSAL = {
+  description:
+    'Refused: a message with `error`; its `data.code` is the code of a problem. An error within the protocol has status 200.',
+  headers: { ...REQUEST_ID, 'Retry-After': { $ref: '#/components/headers/Retry-After' } },
+  content: { 'application/json': { schema: MESSAGE, example: EXAMPLES['mcp']?.refusal } },
+} as const
+
 const bytesOf = ({ refusals }: Route): Schema =>
   refusals === 'json-rpc' ? { 'application/json': { schema: MESSAGE } } : BYTES
 
@@ -258,7 +274,12 @@ function operation(name: string, route: Route, schemas: Schemas, shared: Paramet
         }),
     responses: {
       ...successes(route, schemas),
-      default: { $ref: '#/components/responses/Problem' },
+      ...(route.refusals === 'json-rpc'
+        ? {
+            202: { $ref: '#/components/responses/JsonRpcAccepted' },
+            default: { $ref: '#/components/responses/JsonRpcRefusal' },
+          }
+        : { default: { $ref: '#/components/responses/Problem' } }),
     },
   }
 }

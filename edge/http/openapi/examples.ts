@@ -10,6 +10,8 @@ export type Example = {
   readonly parameters?: Readonly<Record<string, unknown>>
   readonly request?: unknown
   readonly response?: unknown
+  /** A refusal in the form of the route's own protocol. */
+  readonly refusal?: unknown
 }
 
 export const EXAMPLES: Readonly<Record<string, Example>> = recorded

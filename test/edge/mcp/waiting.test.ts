@@ -115,6 +115,37 @@ test('M03 a modern client waits for an approval with a `requestState`, which pro
   expect(await calls.used(run)).toBe(1)
 })
 
+test('the approval page is offered once to the user of an agent that may offer it, and no answer to it approves', async () => {
+  const offering = new McpCalls(fixtures, await fixtures.agent({ mcp: { elicit: true } }))
+  const opensPages = { elicitation: { url: {} } }
+  const params = { name: sensitive, arguments: {} }
+  const { client, meta, call } = await offering.clientInRun('modern', opensPages)
+  const first = await client.result('tools/call', params, { meta, wait: 30 })
+  expect(first).toMatchObject({
+    resultType: 'input_required',
+    requestState: expect.any(String),
+    inputRequests: { approval: { method: 'elicitation/create', params: { mode: 'url' } } },
+  })
+  const { approval } = await offering.proposed(call(1))
+  expect(first['inputRequests']).toMatchObject({ approval: { params: { url: approval?.page } } })
+  let { requestState } = first
+  for (const action of ['accept', 'decline', 'cancel']) {
+    const retried = { ...params, requestState, inputResponses: { approval: { action } } }
+    const again = await client.result('tools/call', retried, { meta, wait: 0 })
+    expect(again).not.toHaveProperty('inputRequests')
+    requestState = again['requestState']
+  }
+  expect((await offering.proposed(call(1))).state).toBe('awaiting_approval')
+  for (const [by, capabilities] of [
+    [offering, { elicitation: {} }],
+    [calls, opensPages],
+  ] as const) {
+    const other = await by.clientInRun('modern', capabilities)
+    const answered = await other.client.result('tools/call', params, { meta: other.meta, wait: 0 })
+    expect(answered).not.toHaveProperty('inputRequests')
+  }
+})
+
 test('M05 after nine answers with a `requestState` the tenth is final', async () => {
   const { client, meta, run } = await calls.clientInRun('modern')
   const params = { name: sensitive, arguments: {} }
