@@ -13,7 +13,7 @@ import {
   UpstreamToolTerms,
 } from '../../../../shared/wire/upstreams.ts'
 import { OUTPUT } from './calls.ts'
-import { base, type Component, object, plain } from './component.ts'
+import { base, type Component, object, outlined, plain } from './component.ts'
 
 const SPEC = {
   kind: 'A server that speaks MCP over Streamable HTTP.',
@@ -65,13 +65,19 @@ export const UPSTREAMS: Readonly<Record<string, Component>> = {
     net_bytes: 'Bytes of its requests and answers.',
     net_connections: 'HTTP requests.',
   }),
-  UpstreamExecutor: object(UpstreamExecutor, 'A tool of a remote MCP server, as it was accepted.', {
-    ...EXECUTOR,
-  }),
-  PlannedUpstreamTool: object(UpstreamPlan.shape.executor, 'The tool of an upstream that a plan calls.', {
-    ...EXECUTOR,
-    output: OUTPUT,
-  }),
+  UpstreamExecutor: outlined(
+    object(UpstreamExecutor, 'A tool of a remote MCP server, as it was accepted.', {
+      ...EXECUTOR,
+    }),
+    'mirrored',
+  ),
+  PlannedUpstreamTool: outlined(
+    object(UpstreamPlan.shape.executor, 'The tool of an upstream that a plan calls.', {
+      ...EXECUTOR,
+      output: OUTPUT,
+    }),
+    'mirrored',
+  ),
   UpstreamPlan: object(UpstreamPlan, 'A plan of tier M: the edge calls a server, which nothing isolates.', {
     tier: 'Always `M`.',
     executor: '',
@@ -114,10 +120,13 @@ export const UPSTREAMS: Readonly<Record<string, Component>> = {
     accepted_by: 'The operator who accepted it.',
     accepted_at_ms: 'When it was accepted.',
   }),
-  UpstreamDiff: object(UpstreamDiff, 'Both definitions of a tool, and where they differ.', {
-    tool: '',
-    pinned: 'The accepted definition as JSON text.',
-    seen: 'The definition that the server shows now, as JSON text.',
-    changes: 'The places that differ.',
-  }),
+  UpstreamDiff: outlined(
+    object(UpstreamDiff, 'Both definitions of a tool, and where they differ.', {
+      tool: '',
+      pinned: 'The accepted definition as JSON text.',
+      seen: 'The definition that the server shows now, as JSON text.',
+      changes: 'The places that differ.',
+    }),
+    'changes',
+  ),
 }
