@@ -1,6 +1,6 @@
 // Answers and bodies of requests that several operations have, described once.
 
-import type { Schema } from './schemas.ts'
+import type { Schema } from './json-schema.ts'
 
 type Content = { readonly content?: Readonly<Record<string, { readonly schema?: Schema }>> }
 type Part = Schema & Content

@@ -8,8 +8,9 @@ import type { Caller, Route } from '../../../shared/routes/route.ts'
 import { type Paths, shareAnswers } from './answers.ts'
 import { COMPONENTS } from './components/all.ts'
 import { EXAMPLES, placeExamples } from './examples.ts'
+import type { Schema } from './json-schema.ts'
 import { parameterText } from './parameters.ts'
-import { type Schema, Schemas } from './schemas.ts'
+import { Schemas } from './schemas.ts'
 
 const TAGS = {
   agent: 'Machines that propose calls, by API key.',
@@ -250,7 +251,7 @@ const bytesOf = ({ refusals }: Route): Schema =>
 
 /** The first clause of a long summary. All of it is in `/docs`. */
 const titleOf = (summary: string): string =>
-  summary.length <= 75 ? summary : (/^.{15,}?(?=; |\. |: )/.exec(summary)?.[0] ?? summary)
+  summary.length <= 60 ? summary : (/^.{15,}?(?=; |\. |: )/.exec(summary)?.[0] ?? summary)
 
 function operation(name: string, route: Route, schemas: Schemas, shared: Parameters): Schema {
   const { callers, summary, body } = route

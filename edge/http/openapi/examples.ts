@@ -4,7 +4,7 @@
 import type { Paths } from './answers.ts'
 import { COMPONENTS } from './components/all.ts'
 import recorded from './examples.json' with { type: 'json' }
-import type { Schema } from './schemas.ts'
+import type { Schema } from './json-schema.ts'
 
 export type Example = {
   readonly parameters?: Readonly<Record<string, unknown>>

@@ -47,8 +47,6 @@ const BY_NAME: Readonly<Record<string, string>> = {
 const BY_ROUTE: Readonly<Record<string, string>> = {
   'listChanges after': 'The number of the last change that was received. Without it, only the latest number.',
   'followCall after': 'The position after which the stream begins: the id of an event.',
-  'listEndedCalls after': 'The number of the last call of the previous page.',
-  'readJournal after': 'The number of the last entry of the previous page.',
   'listSkills id': 'Only versions of this skill.',
   'revokeLinks of': 'The operator whose links are revoked. Without it, those of all.',
 }

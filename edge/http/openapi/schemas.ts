@@ -3,13 +3,13 @@
 
 import { z } from 'zod'
 import { COMPONENTS, registry } from './components/all.ts'
+import { Extensions } from './extensions.ts'
+import { mapped, REF, type Schema, withoutBounds } from './json-schema.ts'
 
-export type Schema = Record<string, unknown>
 type Direction = 'input' | 'output'
 
 /** Marks a reference to the schema of requests, until we know whether that of answers differs. */
 const OF_REQUESTS = '~input'
-const REF = '#/components/schemas/'
 
 type Variants = { input?: Schema; output?: Schema }
 
@@ -72,7 +72,13 @@ export class Schemas {
     })
     components.sort(([a], [b]) => (a < b ? -1 : 1))
     const ofAnswers = new Set([...this.#found].flatMap(([name, { input }]) => (input ? [] : [name])))
-    return { document: resolve(document), components: extended(Object.fromEntries(components), ofAnswers) }
+    const extensions = new Extensions(Object.fromEntries(components))
+    return {
+      document: withExtensions(resolve(document), extensions),
+      components: Object.fromEntries(
+        components.map(([name, schema]) => [name, extensions.write(schema, ofAnswers.has(name), name)]),
+      ),
+    }
   }
 
   /** Drops what only parts that are left to words refer to. Bases are used later. */
@@ -111,69 +117,30 @@ export class Schemas {
   }
 }
 
-/** Writes a component that has all fields of another one as that component and the other fields. */
-function extended(
-  components: Record<string, Schema>,
-  ofAnswers: ReadonlySet<string>,
-): Record<string, Schema> {
-  const all = Object.entries(components)
-  return Object.fromEntries(
-    all.map(([name, schema]) => {
-      const [base] = all
-        .filter(([other, part]) => other !== name && isPartOf(part, schema, ofAnswers.has(name)))
-        .sort(([, a], [, b]) => fieldsOf(b).length - fieldsOf(a).length)
-      if (base === undefined) return [name, schema]
-      const own = fieldsOf(base[1]).map(([field]) => field)
-      const required = requiredOf(schema).filter((field) => !requiredOf(base[1]).includes(field))
-      const rest = {
-        type: 'object',
-        properties: Object.fromEntries(fieldsOf(schema).filter(([field]) => !own.includes(field))),
-        ...(required.length === 0 ? {} : { required }),
-      }
-      return [name, { description: schema['description'], allOf: [{ $ref: `${REF}${base[0]}` }, rest] }]
-    }),
+type Media = Record<string, { schema?: Schema }>
+type Part = Schema & { content?: Media }
+type Operation = Schema & { requestBody?: Part; responses: Record<string, Part> }
+
+/** The schemas of bodies and answers of a document as `operation` makes it. */
+function withExtensions(document: Schema, extensions: Extensions): Schema {
+  const write = (part: Part, isOfAnswers: boolean): Part =>
+    part.content === undefined
+      ? part
+      : {
+          ...part,
+          content: mapped(part.content, ({ schema, ...rest }) =>
+            schema === undefined ? rest : { schema: extensions.write(schema, isOfAnswers), ...rest },
+          ),
+        }
+  const paths = mapped(document['paths'] as Record<string, Record<string, Operation>>, (methods) =>
+    mapped(methods, ({ requestBody, responses, ...rest }) => ({
+      ...rest,
+      ...(requestBody === undefined ? {} : { requestBody: write(requestBody, false) }),
+      responses: mapped(responses, (answer) => write(answer, true)),
+    })),
   )
+  return { ...document, paths }
 }
-
-const fieldsOf = ({ properties = {} }: Schema) => Object.entries(properties as Record<string, Schema>) // an object’s schema
-const requiredOf = ({ required = [] }: Schema) => required as string[] // as above
-
-/**
- * Fields of answers lack their bounds (`withoutBounds`), and keep them where they extend others.
- */
-function isPartOf(part: Schema, whole: Schema, isOfAnswers: boolean): boolean {
-  const fields = new Map(fieldsOf(whole))
-  const parts = fieldsOf(part)
-  const isSame = (field: string, schema: Schema): boolean => {
-    const text = JSON.stringify(fields.get(field))
-    return text === JSON.stringify(schema) || (isOfAnswers && text === JSON.stringify(withoutBounds(schema)))
-  }
-  return (
-    parts.length >= 3 &&
-    parts.length < fields.size &&
-    parts.every(([field, schema]) => isSame(field, schema)) &&
-    requiredOf(part).every((field) => requiredOf(whole).includes(field))
-  )
-}
-
-const BOUNDS = [
-  'pattern',
-  'minLength',
-  'maxLength',
-  'minimum',
-  'maximum',
-  'minItems',
-  'maxItems',
-  'propertyNames',
-]
-
-/** Fields that only the edge writes need no bounds, because no caller has to keep them. */
-const withoutBounds = (schema: Schema): Schema =>
-  JSON.parse(JSON.stringify(schema), (key, value: unknown) =>
-    typeof value === 'object' && value !== null && !Array.isArray(value) && key !== 'properties'
-      ? Object.fromEntries(Object.entries(value).filter(([name]) => !BOUNDS.includes(name)))
-      : value,
-  ) as Schema // a schema before, and a schema after
 
 /** Our only recursive schema is JSON itself; its local reference would break inside a document. */
 const rewritten = (schema: Schema, io: Direction): Schema =>

@@ -103,11 +103,14 @@ export const CHANNELS_AND_POLICIES: Readonly<Record<string, Component>> = {
     ...VERSION,
     warnings: 'Probable mistakes that don’t prevent storing.',
   }),
-  StoredPolicies: object(POLICIES.readPolicyVersion.result, 'A version with its texts.', {
-    ...VERSION,
-    policies: 'Its texts in Cedar, by name.',
-    activations: 'When it was activated and by whom, latest first.',
-  }),
+  StoredPolicies: outlined(
+    object(POLICIES.readPolicyVersion.result, 'A version with its texts.', {
+      ...VERSION,
+      policies: 'Its texts in Cedar, by name.',
+      activations: 'When it was activated and by whom, latest first.',
+    }),
+    'activations',
+  ),
   PolicyChange: object(POLICIES.diffPolicyVersions.result.shape.changes.element, 'A policy that differs.', {
     policy: 'The policy’s `@id`, or its text’s name and its number there.',
     in: 'The name of its text.',
@@ -147,6 +150,8 @@ export const CHANNELS_AND_POLICIES: Readonly<Record<string, Component>> = {
     'summary',
     'flips',
     'unrehearsable',
+    'approvals',
+    'approvals_per_day',
   ),
   PolicyShadow: outlined(
     object(REHEARSALS.readPolicyShadow.result, 'The version in shadow, and how it would decide.', SHADOW),

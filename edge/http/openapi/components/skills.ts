@@ -86,12 +86,15 @@ export const SKILLS: Readonly<Record<string, Component>> = {
     'keys',
     'revoked',
   ),
-  SkillStorage: object(SkillStorage, 'What a skill stores between calls; no values.', {
-    keys: 'The number of keys.',
-    bytes: 'Bytes of keys and values.',
-    items: 'One page, in the order of the keys.',
-    clearings: 'When it was cleared, latest first.',
-  }),
+  SkillStorage: outlined(
+    object(SkillStorage, 'What a skill stores between calls; no values.', {
+      keys: 'The number of keys.',
+      bytes: 'Bytes of keys and values.',
+      items: 'One page, in the order of the keys.',
+      clearings: 'When it was cleared, latest first.',
+    }),
+    'items',
+  ),
   Clearing: object(Clearing, 'One clearing of a skill’s storage.', {
     by: '',
     at_ms: 'When.',
@@ -120,5 +123,6 @@ export const SKILLS: Readonly<Record<string, Component>> = {
       posts: 'The notices that it posted.',
     }),
     'requests',
+    'posts',
   ),
 }

@@ -72,13 +72,19 @@ export const UPSTREAMS: Readonly<Record<string, Component>> = {
     net_bytes: 'Bytes of its requests and answers.',
     net_connections: 'HTTP requests.',
   }),
-  UpstreamExecutor: object(UpstreamExecutor, 'A tool of a remote MCP server, as it was accepted.', {
-    ...EXECUTOR,
-  }),
-  PlannedUpstreamTool: object(UpstreamPlan.shape.executor, 'The tool of an upstream that a plan calls.', {
-    ...EXECUTOR,
-    output: OUTPUT,
-  }),
+  UpstreamExecutor: outlined(
+    object(UpstreamExecutor, 'A tool of a remote MCP server, as it was accepted.', {
+      ...EXECUTOR,
+    }),
+    'mirrored',
+  ),
+  PlannedUpstreamTool: outlined(
+    object(UpstreamPlan.shape.executor, 'The tool of an upstream that a plan calls.', {
+      ...EXECUTOR,
+      output: OUTPUT,
+    }),
+    'mirrored',
+  ),
   McpRequest: opaque(
     McpRequest,
     'What a worker asks of an MCP server: `method`, `upstream`, and to call one its `tool` and its `definition`.',
@@ -130,10 +136,13 @@ export const UPSTREAMS: Readonly<Record<string, Component>> = {
     accepted_by: 'The operator who accepted it.',
     accepted_at_ms: 'When it was accepted.',
   }),
-  UpstreamDiff: object(UpstreamDiff, 'Both definitions of a tool, and where they differ.', {
-    tool: '',
-    pinned: 'The accepted definition as JSON text.',
-    seen: 'The definition that the server shows now, as JSON text.',
-    changes: 'The places that differ.',
-  }),
+  UpstreamDiff: outlined(
+    object(UpstreamDiff, 'Both definitions of a tool, and where they differ.', {
+      tool: '',
+      pinned: 'The accepted definition as JSON text.',
+      seen: 'The definition that the server shows now, as JSON text.',
+      changes: 'The places that differ.',
+    }),
+    'changes',
+  ),
 }
