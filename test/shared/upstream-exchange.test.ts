@@ -10,31 +10,10 @@ import {
   UPSTREAM_CLIENT,
   type UpstreamExchange,
 } from '../../shared/evidence/statement.ts'
-import type { Outcome, UpstreamPlan } from '../../shared/plan/plan.ts'
-import { executedBundle, statementIn } from './evidence.ts'
+import type { Outcome } from '../../shared/plan/plan.ts'
+import { EXCHANGE, executedBundle, statementIn, UPSTREAM_PLAN } from './evidence.ts'
 
 const { facts, attestation_id } = statementIn(executedBundle()).predicate
-const PLAN: UpstreamPlan = {
-  tier: 'M',
-  executor: {
-    kind: 'upstream',
-    upstream: 'docs',
-    url: 'https://mcp.example.com/mcp',
-    tool: 'search',
-    definition: sha256('definition'),
-  },
-  egress: { mode: 'strict', hosts: ['mcp.example.com:443'] },
-  secrets: [],
-  limits: { timeout_ms: 1_000, output_bytes: 1_000, net_bytes: 1_000, net_connections: 2 },
-}
-const EXCHANGE: UpstreamExchange = {
-  name: 'docs',
-  origin: 'https://mcp.example.com',
-  era: 'modern',
-  definition_sha256: sha256('definition'),
-  request_sha256: sha256('request'),
-  response_sha256: sha256('response'),
-}
 const UNSENT = { era: null, request_sha256: null, response_sha256: null }
 const NOTHING = { bytes: 0, sha256: sha256(''), kept: 0, truncated: false }
 
@@ -59,13 +38,13 @@ function placesOf(
       sandbox_enforcement: 'remote',
       profile_sha256: null,
       argv_sha256: null,
-      limits: PLAN.limits,
+      limits: UPSTREAM_PLAN.limits,
       upstream: { ...EXCHANGE, ...change },
       started_at_ms: 1,
       ended_at_ms: 2,
     },
   })
-  const found = contradictions(statement, { grant: null, plan: PLAN })
+  const found = contradictions(statement, { grant: null, plan: UPSTREAM_PLAN })
   return found
     .filter(({ at }) => at.startsWith('/predicate/execution'))
     .map(({ at }) => at.slice('/predicate/execution'.length))
