@@ -7,17 +7,31 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { build } from 'esbuild'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
 import { PORTABLE } from '../../infra/clients/package.ts'
 import { ROOT } from '../../infra/state.ts'
-import { digestOf, parseJson } from '../../shared/bytes/json.ts'
+import { digestOf, parseJson, sha256 } from '../../shared/bytes/json.ts'
 import { Bundle, verifyBundle } from '../../shared/evidence/bundle.ts'
-import { CHECK_NAMES } from '../../shared/evidence/contradictions.ts'
+import { CHECK_NAMES, contradictions } from '../../shared/evidence/contradictions.ts'
+import { Grant, Statement } from '../../shared/evidence/statement.ts'
+import { type Outcome, Plan } from '../../shared/plan/plan.ts'
 import { vectors } from '../shared/curve.ts'
-import { collude, deniedBundle, executedBundle, KEYS, reexecuted, regrant } from '../shared/evidence.ts'
+import {
+  collude,
+  deniedBundle,
+  executedBundle,
+  grantIn,
+  KEYS,
+  reexecuted,
+  regrant,
+  statementIn,
+  upstreamBundle,
+} from '../shared/evidence.ts'
 import { JSON_CASES, jsonBytes } from '../shared/json-cases.ts'
-import { changed, others, paths, reached } from '../shared/tamper.ts'
+import { changed, GONE, others, paths, reached, withChanges } from '../shared/tamper.ts'
 import type { portable as Portable } from './portable.ts'
 
+const [NOTHING, OTHER] = [sha256(''), sha256('other')]
 let portable: typeof Portable
 const folder = mkdtempSync(join(tmpdir(), 'countersign-portable-'))
 beforeAll(async () => {
@@ -127,13 +141,14 @@ describe('bundles', () => {
     expect(accepted.map((bundle) => JSON.stringify(bundle))).toEqual([])
   })
 
-  test('a false report signed by edge and worker fails in TypeScript, and Python lists that check as not made', () => {
+  test('T01 a false report signed by edge and worker fails in both packages, which name the place', () => {
     const bundle = executedBundle()
     const lie = collude(bundle, reexecuted(bundle, { cgroup: false }))
     const { ok, checks } = portable.verify(lie, KEYS)
     expect(ok).toBe(false)
-    expect(checks.filter((check) => !check.ok).map(({ name }) => name)).toEqual([CHECK_NAMES.counted])
-    expect(python([{ bundle: lie, keys: KEYS }])).toEqual([true])
+    const failed = checks.filter((check) => !check.ok)
+    expect(failed).toEqual([{ ok: false, name: CHECK_NAMES.counted, at: '/predicate/execution/cgroup' }])
+    expect(python([{ bundle: lie, keys: KEYS }])).toEqual([false])
   })
 
   test('a statement without the approval that policy asked for, and a changed grant, are refused by both clients', () => {
@@ -148,9 +163,144 @@ describe('bundles', () => {
     expect(python(lies.map((lie) => ({ bundle: lie, keys: KEYS })))).toEqual(lies.map(() => false))
   })
 
+  test('a call of an upstream, which the edge alone signs, verifies in both packages', () => {
+    const bundle = upstreamBundle()
+    expect(portable.verify(bundle, KEYS).checks.filter((check) => !check.ok)).toEqual([])
+    expect(python([{ bundle, keys: KEYS }])).toEqual([true])
+  })
+
   test('a text with a duplicate member is refused, whichever value is right', () => {
     const text = JSON.stringify(whole.executed).replace('{"format"', '{"format":"other","format"')
     expect(portable.verify(text, KEYS).ok).toBe(false)
     expect(python([{ bundle: text, keys: KEYS }])).toEqual([false])
+  })
+})
+
+/** Every kind of outcome. */
+const OUTCOMES: readonly Outcome[] = [
+  ...[0, 3, 126].map((code) => ({ kind: 'exit', code }) as const),
+  ...['SIGKILL', 'SIGXCPU'].map((signal) => ({ kind: 'signal', signal }) as const),
+  ...(['timeout', 'output_cap', 'memory_cap', 'cpu_cap', 'workspace_cap', 'cancelled'] as const).map(
+    (kind) => ({ kind }),
+  ),
+  ...(['returned', 'fuel_exhausted'] as const).map((kind) => ({ kind })),
+  ...(['invalid_output', 'skill_error', 'trap', 'capability_denied', 'infra'] as const).map((kind) => ({
+    kind,
+    detail: '',
+  })),
+  ...(['upstream_error', 'upstream_wants_input', 'no_answer'] as const).map((kind) => ({ kind, detail: '' })),
+  { kind: 'refused', code: 'upstream_unavailable', detail: '' },
+]
+const EXECUTORS = ['edge', 'wasm_isolate', 'mcp_client', 'worker', 'sandbox_tier_b_linux_rlimits']
+const SKILL = {
+  kind: 'skill',
+  skill: 'hello',
+  version: '1.0.0',
+  digest: sha256('skill'),
+  tool: 'greet',
+  capabilities: ['log'],
+}
+/** Values that fit many fields of a statement. */
+const NEAR: readonly unknown[] = [
+  NOTHING,
+  OTHER,
+  'failed',
+  'host_not_listed',
+  'B',
+  'evil.example',
+  80,
+  10_000_000,
+]
+
+describe('T01 contradictions', () => {
+  type Question = { readonly statement: Statement; readonly grant: Grant | null; readonly plan: Plan | null }
+  const Questions = z.strictObject({ statement: Statement, grant: Grant.nullable(), plan: Plan.nullable() })
+
+  /** True statements: with connections, credentials and files, of a denial, an upstream and a skill. */
+  function trueOnes(): Question[] {
+    const [ran, denied, called] = [executedBundle(), deniedBundle(), upstreamBundle()].map(
+      (bundle): Question => ({
+        statement: statementIn(bundle),
+        grant: grantIn(bundle),
+        plan: bundle.call.plan,
+      }),
+    )
+    if (ran === undefined || denied === undefined || called === undefined) return []
+    const EX = 'statement.predicate.execution'
+    const connection = { ...ran.statement.predicate.execution.connections[0], bytes_in: 0, bytes_out: 0 }
+    const full = withChanges(ran, {
+      'plan.credentials': [{ secret: 'token', host: 'api.example.com:443', header: 'authorization' }],
+      'plan.outputs': true,
+      [`${EX}.files`]: { files: [], left: [], more: 0 },
+      [`${EX}.connections`]: [
+        { ...connection, credentials: ['token'] },
+        { ...connection, host: 'evil.example', address: '', verdict: 'host_not_listed' },
+        { ...connection, host: '«secret»', address: '', verdict: 'unresolvable' },
+      ],
+    })
+    const skill = withChanges(called, {
+      'plan.tier': 'A',
+      'plan.executor': SKILL,
+      'plan.limits': { timeout_ms: 1_000, fuel: 1_000, memory_bytes: 65_536, output_bytes: 1_000 },
+      [`${EX}.limits`]: { timeout_ms: 1_000, fuel: 1_000, memory_bytes: 65_536, output_bytes: 1_000 },
+      [`${EX}.connections`]: [],
+      [`${EX}.executor`]: 'wasm_isolate',
+      [`${EX}.sandbox_enforcement`]: 'isolate',
+      [`${EX}.upstream`]: GONE,
+      [`${EX}.skill`]: {
+        digest: SKILL.digest,
+        component_sha256: OTHER,
+        modules: [],
+        fuel_used: 1,
+        memory_bytes: 1,
+        host_calls: {},
+      },
+    })
+    return [full, denied, called, skill]
+  }
+
+  /** The same with every executor and every outcome, which few of them can have. */
+  const withOtherEnds = (question: Question): Question[] => [
+    ...EXECUTORS.map((executor) =>
+      withChanges(question, { 'statement.predicate.execution.executor': executor }),
+    ),
+    ...OUTCOMES.map((outcome) => withChanges(question, { 'statement.predicate.execution.outcome': outcome })),
+  ]
+  const changedOnce = (question: Question): Question[] =>
+    paths(question).flatMap((path) =>
+      [...others(reached(question, path)), ...NEAR].map((to) => changed(question, path, to)),
+    )
+
+  test('the Python package finds the contradictions that the edge finds, in thousands of changed statements', () => {
+    const whole = trueOnes()
+    expect(whole.map((one) => Questions.safeParse(one).success)).toEqual(whole.map(() => true))
+    const once = whole.flatMap(changedOnce)
+    // A part of all pairs of changes, or the test would take minutes.
+    const twice = whole
+      .flatMap(withOtherEnds)
+      .flatMap((question) => [question, ...changedOnce(question).filter((_, i) => i % 41 === 0)])
+    const questions = [...whole, ...once, ...twice].filter((one) => Questions.safeParse(one).success)
+    expect(questions.length).toBeGreaterThan(2_000)
+    const found = new Set<string>()
+    const differences: unknown[] = []
+    for (const [i, answer] of python(questions).entries()) {
+      const { statement, grant, plan } = questions[i] as Question // one answer for each
+      const expected = new Set(
+        contradictions(statement, { grant, plan }).map(({ at, what }) => `${at} ${what}`),
+      )
+      for (const one of expected) found.add(one)
+      const answered = new Set((answer as [string, string][]).map(([at, what]) => `${at} ${what}`)) // as judge.py writes
+      if (expected.symmetricDifference(answered).size > 0)
+        differences.push([questions[i], expected, answered])
+    }
+    expect(differences).toEqual([])
+    expect([...found]).toEqual(
+      expect.arrayContaining([
+        '/predicate/execution/skill/digest tier',
+        '/predicate/execution/connections/0/credentials connections',
+        '/predicate/execution/upstream/origin exchange',
+      ]),
+    )
+    expect(found.size).toBeGreaterThan(90)
   })
 })

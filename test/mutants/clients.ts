@@ -56,9 +56,41 @@ export const CLIENTS: readonly Held[] = [
         'In Python any bytes are a valid signature.',
       ],
       [
-        'and all(named[name] == grant[name] for name in ("worker", "fence", "deadline_ms"))',
-        'and True',
-        'In Python a statement may name another worker than its grant does.',
+        'granted = None if grant is None else _grant_in(bundle["grant"], edge, edges[edge])',
+        'granted = parse(_base64(bundle["grant"]["payload"])) if bundle["grant"] else None',
+        'In Python a grant that nobody has signed supports a statement.',
+      ],
+      [
+        'holds(name, at is None, at)',
+        'holds(name, True, at)',
+        'In Python a report that contradicts its plan is verified.',
+      ],
+    ],
+  },
+  {
+    area: 'clients',
+    file: 'clients/python/src/countersign_agent/contradictions.py',
+    tests: ['test/clients/verify.test.ts'],
+    lines: [
+      [
+        'if named[name] != grant[name]:',
+        'if False:',
+        'In Python a statement names a grant of another worker.',
+      ],
+      [
+        'contradicts = not listed if verdict in LISTED else verdict == "host_not_listed" and listed',
+        'contradicts = False',
+        'In Python connections to hosts that the plan does not name are verified.',
+      ],
+      [
+        'if one is None or _int(one) > _int(most) or (at_edge and one != most):',
+        'if one is None:',
+        'In Python a call that exceeded the limits of its plan is verified.',
+      ],
+      [
+        'if known.ran and required and cgroup is not True:',
+        'if False:',
+        'In Python a call without the cgroup that its plan requires is verified.',
       ],
     ],
   },

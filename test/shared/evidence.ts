@@ -6,19 +6,21 @@ import { digestOf, parseJson, sha256 } from '../../shared/bytes/json.ts'
 import { BUNDLE_FORMAT, type Bundle, type Keys } from '../../shared/evidence/bundle.ts'
 import type { Envelope, PrivateJwk, Signer } from '../../shared/evidence/dsse.ts'
 import { countersign, kidOf, payloadBytes, seal, signerFromJwk } from '../../shared/evidence/dsse.ts'
-import type { Execution, Facts, Grant } from '../../shared/evidence/statement.ts'
+import type { Execution, Facts, UpstreamExchange } from '../../shared/evidence/statement.ts'
 import {
   callDigest,
   EDGE_EXECUTOR,
   executionDigest,
   GRANT_TYPE,
+  Grant,
   STATEMENT_TYPE,
   Statement,
   sealGrant,
   statementOf,
+  UPSTREAM_CLIENT,
 } from '../../shared/evidence/statement.ts'
 import { DEFAULT_LIMITS } from '../../shared/limits.ts'
-import type { Plan } from '../../shared/plan/plan.ts'
+import type { Plan, UpstreamPlan } from '../../shared/plan/plan.ts'
 import type { Changes } from './tamper.ts'
 import { withChanges } from './tamper.ts'
 
@@ -213,12 +215,87 @@ export function deniedBundle(): Bundle {
   return { format: BUNDLE_FORMAT, envelope: seal(STATEMENT_TYPE, statement, EDGE), grant: null, call }
 }
 
+export const UPSTREAM_PLAN: UpstreamPlan = {
+  tier: 'M',
+  executor: {
+    kind: 'upstream',
+    upstream: 'docs',
+    url: 'https://mcp.example.com/mcp',
+    tool: 'search',
+    definition: sha256('definition'),
+  },
+  egress: { mode: 'strict', hosts: ['mcp.example.com:443'] },
+  secrets: [],
+  limits: { timeout_ms: 1_000, output_bytes: 1_000, net_bytes: 1_000, net_connections: 2 },
+}
+export const EXCHANGE: UpstreamExchange = {
+  name: 'docs',
+  origin: 'https://mcp.example.com',
+  era: 'modern',
+  definition_sha256: sha256('definition'),
+  request_sha256: sha256('request'),
+  response_sha256: sha256('response'),
+}
+
+/** A call of an upstream's tool: the edge executed it and alone signed. */
+export function upstreamBundle(): Bundle {
+  const call = described(`call_${ULID}_9`, UPSTREAM_PLAN)
+  const facts = factsOf(call, { decision: decision('allow'), approval: null })
+  const grant: Grant = {
+    facts,
+    worker: EDGE_EXECUTOR,
+    fence: 1,
+    issued_at_ms: NOW,
+    deadline_ms: NOW + 40_000,
+  }
+  const { worker, fence, deadline_ms } = grant
+  const execution: Execution = {
+    outcome: { kind: 'returned' },
+    stdout: stream('found'),
+    stderr: stream(''),
+    connections: [
+      {
+        host: 'mcp.example.com',
+        port: 443,
+        address: '',
+        bytes_out: 10,
+        bytes_in: 20,
+        verdict: 'allowed',
+      },
+    ],
+    executor: UPSTREAM_CLIENT,
+    sandbox_enforcement: 'remote',
+    profile_sha256: null,
+    argv_sha256: null,
+    limits: UPSTREAM_PLAN.limits,
+    upstream: EXCHANGE,
+    started_at_ms: NOW + 10,
+    ended_at_ms: NOW + 20,
+  }
+  const statement = statementOf({
+    attestation_id: `att_${ULID}_9`,
+    state: 'succeeded',
+    error: null,
+    facts,
+    grant: { sha256: digestOf(grant), worker, fence, deadline_ms },
+    execution,
+  })
+  return {
+    format: BUNDLE_FORMAT,
+    envelope: seal(STATEMENT_TYPE, statement, EDGE),
+    grant: sealGrant(grant, EDGE),
+    call,
+  }
+}
+
 function opened(envelope: Envelope): unknown {
   const parsed = parseJson(payloadBytes(envelope))
   if (!parsed.ok) throw new Error(parsed.error.detail)
   return parsed.value
 }
 
+export const grantIn = ({ grant }: Bundle): Grant | null =>
+  grant === null ? null : Grant.parse(opened(grant))
 export const statementIn = ({ envelope }: Bundle): Statement => Statement.parse(opened(envelope))
 
 /** The bundle of a dishonest edge and worker: a changed statement or call, signed by both. */

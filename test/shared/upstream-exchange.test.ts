@@ -13,31 +13,10 @@ import {
   type UpstreamExchange,
 } from '../../shared/evidence/statement.ts'
 import { DEFAULT_LIMITS } from '../../shared/limits.ts'
-import type { Outcome, Plan, ProcessPlan, UpstreamPlan } from '../../shared/plan/plan.ts'
-import { executedBundle, statementIn } from './evidence.ts'
+import type { Outcome, Plan, ProcessPlan } from '../../shared/plan/plan.ts'
+import { EXCHANGE, executedBundle, statementIn, UPSTREAM_PLAN } from './evidence.ts'
 
 const { facts, attestation_id } = statementIn(executedBundle()).predicate
-const PLAN: UpstreamPlan = {
-  tier: 'M',
-  executor: {
-    kind: 'upstream',
-    upstream: 'docs',
-    url: 'https://mcp.example.com/mcp',
-    tool: 'search',
-    definition: sha256('definition'),
-  },
-  egress: { mode: 'strict', hosts: ['mcp.example.com:443'] },
-  secrets: [],
-  limits: { timeout_ms: 1_000, output_bytes: 1_000, net_bytes: 1_000, net_connections: 2 },
-}
-const EXCHANGE: UpstreamExchange = {
-  name: 'docs',
-  origin: 'https://mcp.example.com',
-  era: 'modern',
-  definition_sha256: sha256('definition'),
-  request_sha256: sha256('request'),
-  response_sha256: sha256('response'),
-}
 const UNSENT = { era: null, request_sha256: null, response_sha256: null }
 const NOTHING = { bytes: 0, sha256: sha256(''), kept: 0, truncated: false }
 
@@ -73,7 +52,7 @@ const placesOf = (
   outcome: Outcome,
   change: Partial<UpstreamExchange> = {},
   executor: string = UPSTREAM_CLIENT,
-): string[] => placesIn({ outcome, executor, upstream: { ...EXCHANGE, ...change } }, PLAN)
+): string[] => placesIn({ outcome, executor, upstream: { ...EXCHANGE, ...change } }, UPSTREAM_PLAN)
 
 /** A plan of tier C whose program is a server, and its exchange. */
 const ON_WORKER: ProcessPlan = {

@@ -4,6 +4,7 @@ import json
 import sys
 
 from countersign_agent import verify
+from countersign_agent.contradictions import contradictions
 from countersign_agent.canonical import digest_of, parse
 from countersign_agent.ed25519 import is_public_key, is_signed_by
 
@@ -14,6 +15,8 @@ def answered(question: dict) -> object:
         return is_public_key(key) and is_signed_by(
             key, bytes.fromhex(question["message"]), bytes.fromhex(question["signature"])
         )
+    if "statement" in question:
+        return contradictions(question["statement"], question["grant"], question["plan"])
     if "json" in question:
         try:
             return digest_of(parse(question["json"]))
