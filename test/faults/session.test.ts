@@ -3,7 +3,9 @@
 
 import { globSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { afterAll, expect, test } from 'vitest'
+import { LIMITS } from '../../shared/limits.ts'
 import { bearer, client } from '../../shared/routes/client.ts'
 import type { Call } from '../../shared/wire/calls.ts'
 import { unwrap } from '../support/fixtures.ts'
@@ -112,11 +114,41 @@ test('an edited call survives a kill of the edge, with each answer and its diges
   unwrap(await hurt.operator('putPolicies', { body: { policies: before } }))
 })
 
-test('if a session can’t be read, calls that policy counts there are denied and attested; another session goes on', async () => {
+/** The file of the session's object, which the session's first call makes. */
+async function madeBy(session: string): Promise<string> {
   const others = new Set(objects())
-  await propose('broken')
+  await hurt.ended(await propose(session))
   const [file, ...more] = objects().filter((path) => !others.has(path))
   if (file === undefined || more.length > 0) throw new Error('the session’s object is not one new file')
+  return file
+}
+
+/** Adds open calls whose run has not stored them yet, so that a session need not make each of them. */
+function addOpenCalls(file: string, calls: number): void {
+  const db = new DatabaseSync(file)
+  db.prepare(
+    `with recursive n(i) as (select 1 union all select i + 1 from n where i < ?)
+     insert into open (place, run, key, tool, spent, at)
+     select 'place ' || i, run, 'key ' || i, tool, 0, ? from open, n`,
+  ).run(calls, Date.now() + 60_000)
+  db.close()
+}
+
+test('a session counts at most `session_open_calls` open calls, and a call above that is denied', async () => {
+  const [almost, full] = [await madeBy('almost'), await madeBy('full')]
+  await strike(hurt.stack.edge)
+  addOpenCalls(almost, LIMITS.session_open_calls - 1)
+  addOpenCalls(full, LIMITS.session_open_calls)
+  await revive(hurt.stack.edge)
+  expect((await propose('almost')).decision.policies).toEqual(['three-a-session'])
+  expect((await propose('full')).decision).toMatchObject({
+    code: 'policy_error',
+    policies: ['session.budget'],
+  })
+})
+
+test('if a session can’t be read, calls that policy counts there are denied and attested; another session goes on', async () => {
+  const file = await madeBy('broken')
   await hurt.stack.edge.stop()
   for (const ending of ['-wal', '-shm']) rmSync(`${file}${ending}`, { force: true })
   writeFileSync(file, 'no database at all'.repeat(1_000))

@@ -12,7 +12,7 @@ import { tenantSkills } from '../../bindings.ts'
 import type { EnabledSkill } from '../../directory/enabled-skill.ts'
 import { HostRpc, type SkillHost } from './host.ts'
 import { HARNESS_SHA256, isolateCode } from './isolate.ts'
-import { stopSignal } from './stop-signal.ts'
+import { answerAfterStop, stopSignal } from './stop-signal.ts'
 
 export type ExecutionResult = {
   readonly outcome: Outcome
@@ -128,11 +128,7 @@ async function awaitFinalAnswer(
   host: SkillHost,
 ): Promise<ExecutionResult> {
   host.close()
-  const grace = Promise.withResolvers<undefined>()
-  const timer = setTimeout(() => grace.resolve(undefined), LIMITS.skill_farewell_ms)
-  const answer = await Promise.race([answering.catch(() => undefined), grace.promise])
-  clearTimeout(timer)
-  const read = IsolateAnswer.safeParse(answer)
+  const read = IsolateAnswer.safeParse(await answerAfterStop(answering))
   const nothing = emptyResult({ kind })
   if (!read.success) return nothing
   const { log, end: _, ...used } = read.data

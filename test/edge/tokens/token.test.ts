@@ -3,10 +3,19 @@
 // claims are as its issuer was configured.
 
 import { expect, test } from 'vitest'
+import type { LoadedDirectory } from '../../../edge/directory/directory.ts'
 import { audiencesFor } from '../../../edge/directory/trusted-issuer.ts'
 import { checkClaims } from '../../../edge/tokens/claims.ts'
 import { faultsIn } from '../../../edge/tokens/issuer-faults.ts'
 import { type Claims, parseToken, tenantOf } from '../../../edge/tokens/token.ts'
+import {
+  cachedTenant,
+  cachedToken,
+  cacheKey,
+  cacheToken,
+  type VerifiedToken,
+} from '../../../edge/tokens/verify.ts'
+import { LIMITS } from '../../../shared/limits.ts'
 import { IssuerSpec } from '../../../shared/wire/issuers.ts'
 
 const part = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url')
@@ -235,4 +244,17 @@ test('N14 an issuer inside our network, or an audience of another tenant, is ref
     faults({ issuer: 'kubernetes/serviceaccount', jwks: { keys: [{ kty: 'RSA', n: 'AA', e: 'AQAB' }] } }),
   ).toEqual([])
   expect(faults({ audiences: [`${URL}/t/acme`, `${URL}/t/other`, 'api://x'] })).toEqual(['/audiences/1'])
+})
+
+test('an isolate caches at most `tokens_cached` verified tokens, and drops the one that was stored first', () => {
+  // Only its tenant and version are read.
+  const directory = { tenant: 'acme', version: 1 } as LoadedDirectory
+  const verified = { expiresAt: NOW, until: NOW } as VerifiedToken
+  const keys = Array.from({ length: LIMITS.tokens_cached + 1 }, (_, n) => cacheKey(null, `token ${n}`))
+  const cached = () => keys.filter((key) => cachedToken(key, directory, NOW - 1) !== undefined).length
+  for (const key of keys.slice(0, -1)) cacheToken(key, directory, verified)
+  expect([cached(), cachedTenant(keys[0] ?? '')]).toEqual([10_000, 'acme'])
+  cacheToken(keys.at(-1) ?? '', directory, verified)
+  expect([cached(), cachedTenant(keys[0] ?? '')]).toEqual([10_000, undefined])
+  expect([cachedTenant(keys[1] ?? ''), cachedTenant(keys.at(-1) ?? '')]).toEqual(['acme', 'acme'])
 })

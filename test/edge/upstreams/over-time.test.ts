@@ -3,6 +3,7 @@
 
 import { afterAll, expect, test } from 'vitest'
 import { type JournalEntry, verifyChain } from '../../../shared/evidence/journal.ts'
+import { LIMITS } from '../../../shared/limits.ts'
 import { eventually } from '../../support/eventually.ts'
 import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
@@ -177,4 +178,20 @@ test('J01 every registration, acceptance, withdrawal and quarantine is a chained
     )
     return entries.every(({ hash }) => leaves.includes(hash)) || undefined
   })
+})
+
+test('a tenant has at most as many upstreams as `upstreams` allows, and a known one can still be stored', async () => {
+  const put = (name: string) =>
+    fixtures.root('putUpstream', {
+      params: { name },
+      body: { kind: 'http', url: 'https://mcp.example.com/' },
+    })
+  const listed = async () => unwrap(await fixtures.root('listUpstreams', {})).items.map(({ name }) => name)
+  const known = await listed()
+  const names = Array.from({ length: LIMITS.upstreams - known.length + 2 }, (_, n) => `many${n}`)
+  const refusals = (await Promise.all(names.map(put))).filter((one) => !one.ok)
+  expect(refusals.map(refusalOf)).toEqual(['409 limit_reached', '409 limit_reached'])
+  const stored = await listed()
+  expect([LIMITS.upstreams, stored.length]).toEqual([50, 50])
+  unwrap(await put(stored.at(-1) ?? ''))
 })

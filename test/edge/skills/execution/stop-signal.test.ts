@@ -1,8 +1,9 @@
 // Promise: a skill call ends when somebody cancels it, before or during its execution, and at its
-// deadline.
+// deadline. A stopped call has a short time to report what it used.
 
 import { expect, test } from 'vitest'
-import { stopSignal } from '../../../../edge/skills/execution/stop-signal.ts'
+import { answerAfterStop, stopSignal } from '../../../../edge/skills/execution/stop-signal.ts'
+import { LIMITS } from '../../../../shared/limits.ts'
 
 const LONG_MS = 600_000
 
@@ -32,4 +33,18 @@ test('a disposed stop signal no longer reacts to anything', async () => {
   one.dispose()
   await stopSignal(Date.now() + 20).stopped
   expect(await Promise.race([one.stopped, Promise.resolve('nothing')])).toBe('nothing')
+})
+
+test('a stopped skill call that reports what it used is heeded, and one that fails has used nothing', async () => {
+  const soon = stopSignal(Date.now() + 5).stopped.then(() => 'used 7 fuel')
+  expect(await answerAfterStop(soon)).toBe('used 7 fuel')
+  expect(await answerAfterStop(Promise.reject(new Error('gone')))).toBeUndefined()
+})
+
+test('W01 a stopped skill call that never answers is waited for as long as `skill_farewell_ms`, which is 200 ms', async () => {
+  expect(LIMITS.skill_farewell_ms).toBe(200)
+  const began = performance.now()
+  expect(await answerAfterStop(new Promise(() => undefined))).toBeUndefined()
+  expect(performance.now() - began).toBeGreaterThanOrEqual(198) // timers count in whole milliseconds
+  expect(performance.now() - began).toBeLessThan(5_000)
 })
