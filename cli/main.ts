@@ -6,10 +6,10 @@ import type { FieldError } from '../shared/failures.ts'
 import type { Result } from '../shared/result.ts'
 import { ok } from '../shared/result.ts'
 import { COMMANDS } from './commands.ts'
-import type { CommandOutput, Live, Trouble } from './shell/command.ts'
+import type { Command, CommandOutput, Live, Trouble } from './shell/command.ts'
 import { usage } from './shell/command.ts'
 import type { Config } from './shell/config.ts'
-import { readConfig, wantsColour } from './shell/config.ts'
+import { readConfig, readOperatorConfig, wantsColour } from './shell/config.ts'
 import type { Api } from './shell/edge-api.ts'
 import { connect } from './shell/edge-api.ts'
 import { help } from './shell/help.ts'
@@ -20,7 +20,7 @@ import { inline, json, jsonLine, paint } from './shell/terminal-text.ts'
 async function run(
   parsed: Extract<ParsedCommandLine, { kind: 'run' }>,
 ): Promise<Result<CommandOutput, Trouble>> {
-  const { command, args, flags } = parsed
+  const { command, args, flags, rest } = parsed
   if (flags['raw'] === true && (process.stdout.isTTY || parsed.json)) {
     return {
       ok: false,
@@ -38,12 +38,20 @@ async function run(
   return command.run({
     args,
     flags,
+    rest,
     api: config.value === undefined ? offline : connect(config.value),
+    connection: () => ({ url: config.value?.url ?? '', key: config.value?.key ?? '' }),
+    operatorApi: () => operatorApi(command),
     tenant: () => config.value?.tenant ?? 'default',
     paint: paint(wantsColour(process.stdout.isTTY)),
     live: () => live(parsed.json),
     terminal: process.stdout.isTTY && !parsed.json,
   })
+}
+
+function operatorApi(command: Command): Api | undefined {
+  const config = readOperatorConfig(command)
+  return config.ok ? connect(config.value) : undefined
 }
 
 /** Ctrl-C ends a long-running command between two writes, so its output is always whole lines. */
@@ -86,7 +94,7 @@ function printTrouble({ exit, code, detail, todo, errors }: Trouble, asJson: boo
 }
 
 async function main(argv: readonly string[]): Promise<number> {
-  const asJson = argv.includes('--json')
+  const asJson = argv.slice(0, argv.includes('--') ? argv.indexOf('--') : undefined).includes('--json')
   const parsed = parse(argv, COMMANDS)
   if (!parsed.ok) return printTrouble(parsed.error, asJson)
   if (parsed.value.kind === 'help') {

@@ -20,6 +20,14 @@ export const UPSTREAMS = {
   upstream_look_ms: 60_000,
   /** Time, pages and bytes of one look at an upstream's tools; and a token endpoint's answer. */
   upstream_look_timeout_ms: 10_000,
+  /** Time in which a worker lists the tools of a server; the program may be large and start slowly. */
+  upstream_listing_ms: 45_000,
+  /**
+   * All that a server writes to standard output in one call, in the worker's memory message by
+   * message. Time that it has to exit after its last answer, before it is killed.
+   */
+  stdio_bytes: 16 * MiB,
+  stdio_exit_ms: 500,
   upstream_pages: 16,
   upstream_list_bytes: 4 * MiB,
   upstream_token_bytes: 64 * KiB,

@@ -108,7 +108,9 @@ function inWords(executor: Plan['executor']): string {
   if (executor.kind === 'skill') return `skill ${executor.skill} ${executor.version}`
   return executor.kind === 'upstream'
     ? `${executor.tool} of the upstream ${executor.upstream}, ${new URL(executor.url).origin}`
-    : executor.argv.join(' ')
+    : executor.mcp?.method === 'tools/call'
+      ? `${executor.mcp.tool} of the upstream ${executor.mcp.upstream}, ${executor.argv.join(' ')}`
+      : executor.argv.join(' ')
 }
 
 type Explanation = NonNullable<Decision['explanation']>

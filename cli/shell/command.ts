@@ -36,8 +36,14 @@ type FlagValues<F> = {
 export type CommandContext<A = Record<never, never>, F = Record<never, never>> = {
   readonly args: ArgumentValues<A>
   readonly flags: FlagValues<F>
+  /** Everything after `--`, for a command that takes a command line. */
+  readonly rest: readonly string[]
   /** Sends the key that the command needs. */
   readonly api: Api
+  /** For a command that speaks another protocol with the edge. */
+  readonly connection: () => { readonly url: string; readonly key: string }
+  /** Sends the operator's key of the state folder, for a command of an agent; undefined without one. */
+  readonly operatorApi: () => Api | undefined
   readonly tenant: () => string
   readonly paint: Paint
   /** For a command that runs until it is interrupted. */
@@ -99,6 +105,8 @@ type Shape<A, F> = {
   readonly words: readonly [string, ...string[]]
   readonly args: A
   readonly flags: F
+  /** The help text of the command line that follows after `--`; absent if it takes none. */
+  readonly rest?: string
   readonly does: string
   /**
    * The kind of key to send; `either` prefers an operator's. An `offline` command needs no edge.

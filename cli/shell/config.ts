@@ -76,6 +76,12 @@ export function readConfig(command: Command, env: Variables = process.env): Resu
   return ok({ url: url.href, key: key.value, tenant })
 }
 
+/** Address and operator's key of the state folder, whatever key the environment has. */
+export const readOperatorConfig = (
+  command: Command,
+  { COUNTERSIGN_KEY: _, ...env }: Variables = process.env,
+): Result<Config, Trouble> => readConfig({ ...command, key: 'operator' }, env)
+
 function keyFor(
   { key: needed, words }: Command,
   given: string | undefined,

@@ -38,15 +38,17 @@ function overview(commands: readonly Command[], whole: boolean): string {
 }
 
 function commandHelp(command: Command): string {
-  const { words, args, flags, does, key, exits, examples } = command
+  const { words, args, flags, rest, does, key, exits, examples } = command
   const line = [
     'countersign',
     ...words,
     ...Object.keys(args).map(argumentLabel),
     ...Object.entries(flags).map(([name, flag]) => `[${flagLabel(name, flag)}]`),
+    ...(rest === undefined ? [] : ['-- COMMAND…']),
   ]
   const rows = [
     ...Object.entries(args).map(([name, what]) => [argumentLabel(name), what]),
+    ...(rest === undefined ? [] : [['COMMAND…', rest]]),
     ...Object.entries({ ...flags, ...COMMON_FLAGS }).map(([name, flag]: [string, Flag]) => [
       `${flagLabel(name, flag)}${flag.short === undefined ? '' : `, -${flag.short}`}`,
       flag.what,

@@ -13,6 +13,7 @@ export type ParsedCommandLine =
       readonly command: Command
       readonly args: Values
       readonly flags: Values
+      readonly rest: readonly string[]
       readonly json: boolean
     }
   /**
@@ -42,16 +43,24 @@ export function parse(
       ),
     )
   }
-  const words = argv.filter((arg) => arg !== '--json' && arg !== '--help' && arg !== '-h')
+  const [own, rest] = splitAt(argv, '--')
+  const words = own.filter((arg) => arg !== '--json' && arg !== '--help' && arg !== '-h')
   const asksHelp =
-    words[0] === 'help' ||
-    (argv.length > words.length && argv.some((arg) => arg === '--help' || arg === '-h'))
+    words[0] === 'help' || (own.length > words.length && own.some((arg) => arg === '--help' || arg === '-h'))
   if (words[0] === 'help') words.shift()
   const named = commands.filter((command) => beginsWith(words, command.words))
   const [command] = named
   if (command === undefined) return helpOrError(words, commands, asksHelp)
   if (asksHelp) return ok({ kind: 'help', commands: named, asked: true })
-  return readArgumentsAndFlags(command, argv)
+  return command.rest === undefined
+    ? readArgumentsAndFlags(command, argv, [])
+    : readArgumentsAndFlags(command, own, rest)
+}
+
+/** The parts before and after the first `mark`. */
+function splitAt(argv: readonly string[], mark: string): readonly [string[], string[]] {
+  const at = argv.indexOf(mark)
+  return at < 0 ? [[...argv], []] : [argv.slice(0, at), argv.slice(at + 1)]
 }
 
 const beginsWith = (words: readonly string[], start: readonly string[]): boolean =>
@@ -88,6 +97,7 @@ function helpOrError(
 function readArgumentsAndFlags(
   command: Command,
   argv: readonly string[],
+  rest: readonly string[],
 ): Result<ParsedCommandLine, Trouble> {
   const flags: Readonly<Record<string, Flag>> = { ...command.flags, ...COMMON_FLAGS }
   const { tokens } = parseArgs({
@@ -137,7 +147,7 @@ function readArgumentsAndFlags(
   const given = Object.fromEntries(
     Object.entries(command.flags).map(([name, flag]) => [name, values.get(name) ?? absentValue(flag)]),
   )
-  return ok({ kind: 'run', command, args: args.value, flags: given, json: values.has('json') })
+  return ok({ kind: 'run', command, args: args.value, flags: given, rest, json: values.has('json') })
 }
 
 const absentValue = ({ value, many }: Flag) => (many === true ? [] : value === undefined ? false : undefined)

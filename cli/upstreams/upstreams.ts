@@ -1,9 +1,9 @@
-// Commands with which operators register remote MCP servers, look at what their tools say about
-// themselves, and accept tools.
+// Commands with which operators register MCP servers, look at what their tools say about themselves,
+// and accept tools.
 
 import { err, ok } from '../../shared/result.ts'
 import { Capability } from '../../shared/wire/tools.ts'
-import { UpstreamAcceptance, UpstreamSpec, type UpstreamTool } from '../../shared/wire/upstreams.ts'
+import { UpstreamAcceptance, UpstreamSpec, type UpstreamWithTools } from '../../shared/wire/upstreams.ts'
 import type { Command } from '../shell/command.ts'
 import { command, usage } from '../shell/command.ts'
 import { parseInput } from '../shell/json-input.ts'
@@ -22,8 +22,18 @@ const toolOf = (upstream: string, tool: string): string =>
 
 const add = command({
   words: ['upstreams', 'add'],
-  args: { ...NAME, URL: 'the address of its MCP endpoint, such as https://mcp.example.com/mcp' },
+  args: { ...NAME, 'URL?': 'the address of its MCP endpoint, such as https://mcp.example.com/mcp' },
   flags: {
+    worker: { what: 'a worker starts the server in its sandbox, with the command after `--`' },
+    hosts: { value: 'HOST:PORT,…', what: 'with --worker: the hosts that the server may reach' },
+    secrets: {
+      value: 'NAME,…',
+      what: 'with --worker: secrets that the server reads as files in /run/secrets; their `tools` list upstream:NAME',
+    },
+    env: { value: 'NAME=VALUE', many: true, what: 'with --worker: an environment variable of the server' },
+    profile: { value: 'NAME', what: 'with --worker: a sandbox profile of the workers’ operator' },
+    pool: { value: 'NAME', what: 'with --worker: the pool whose workers list its tools (default: default)' },
+    'run-folder': { what: 'with --worker: the server works in the folder of its run' },
     secret: {
       value: 'NAME',
       what: 'the secret with which the edge authenticates; the tools that may use it must include upstream:NAME',
@@ -33,26 +43,24 @@ const add = command({
     'client-id': { value: 'ID', what: 'OAuth client credentials: the client whose secret it is' },
     'token-url': { value: 'URL', what: 'OAuth client credentials: where the edge gets its tokens' },
     scope: { value: 'SCOPE', what: 'OAuth client credentials: the scope that it asks for' },
-    timeout: { value: 'SECONDS', what: 'the longest time that one call may take (default: 60)' },
+    timeout: {
+      value: 'SECONDS',
+      what: 'the longest time that one call may take (default: 60, with --worker 30)',
+    },
   },
-  does: 'Register or change a remote MCP server and read its tools. Agents may call a tool after you have accepted it',
+  rest: 'with --worker: the server’s program and its arguments',
+  does: 'Register or change an MCP server and read its tools. Agents may call a tool after you have accepted it',
   key: 'operator',
   examples: [
     'countersign upstreams add docs https://mcp.example.com/mcp',
     'pass show tracker | countersign secrets put tracker-token - --tools upstream:tracker --hosts mcp.example.com:443',
     'countersign upstreams add tracker https://mcp.example.com/mcp --secret tracker-token',
+    'countersign upstreams add files --worker --run-folder -- /usr/local/bin/files-mcp /workspace',
   ],
-  async run({ args: { NAME: name, URL: url }, flags, api, paint }) {
-    const auth = authOf(flags)
-    if (!auth.ok) return auth
-    const seconds = flags.timeout === undefined ? undefined : Number(flags.timeout)
-    const given = {
-      kind: 'http',
-      url,
-      ...(auth.value === undefined ? {} : { auth: auth.value }),
-      ...(seconds === undefined ? {} : { limits: { timeout_ms: seconds * 1_000 } }),
-    }
-    const spec = parseInput(UpstreamSpec, given, 'the upstream')
+  async run({ args: { NAME: name, URL: url }, flags, rest, api, paint }) {
+    const given = flags.worker ? serverOf(url, flags, rest) : remoteOf(url, flags, rest)
+    if (!given.ok) return given
+    const spec = parseInput(UpstreamSpec, given.value, 'the upstream')
     if (!spec.ok) return spec
     const put = await api('putUpstream', { params: { name }, body: spec.value })
     if (!put.ok) return put
@@ -61,6 +69,49 @@ const add = command({
     return ok({ ok: true, json: read.value, text: toolsText(paint, read.value) })
   },
 })
+
+type ServerFlags = {
+  readonly [K in 'hosts' | 'secrets' | 'profile' | 'pool' | 'timeout']: string | undefined
+} & { readonly env: readonly string[]; readonly 'run-folder': boolean }
+
+/** `limits` only if a time is given: the rest has defaults. */
+const limitsOf = ({ timeout }: { readonly timeout: string | undefined }) =>
+  timeout === undefined ? {} : { limits: { timeout_ms: Number(timeout) * 1_000 } }
+
+/** A server that a worker starts. */
+function serverOf(url: string | undefined, flags: ServerFlags, command: readonly string[]) {
+  if (url !== undefined || command.length === 0)
+    return err(usage('`--worker` takes the server’s command after `--`, and no address'))
+  const [hosts, secrets] = [namesIn(flags.hosts), namesIn(flags.secrets)]
+  const malformed = flags.env.find((item) => !item.includes('='))
+  if (malformed !== undefined) return err(usage(`\`--env ${malformed}\` has no value; write NAME=VALUE`))
+  const env = flags.env.map((item) => [item.slice(0, item.indexOf('=')), item.slice(item.indexOf('=') + 1)])
+  return ok({
+    kind: 'stdio' as const,
+    command: [...command],
+    ...(env.length === 0 ? {} : { env: Object.fromEntries(env) as Record<string, string> }), // pairs, see above
+    ...(hosts.length === 0 ? {} : { hosts }),
+    ...(secrets.length === 0 ? {} : { secrets }),
+    ...(flags.profile === undefined ? {} : { profile: flags.profile }),
+    ...(flags.pool === undefined ? {} : { pool: flags.pool }),
+    ...(flags['run-folder'] ? { workspace: 'run' as const } : {}),
+    ...limitsOf(flags),
+  })
+}
+
+/** A server that the edge calls. */
+function remoteOf(
+  url: string | undefined,
+  flags: AuthFlags & { readonly timeout: string | undefined },
+  rest: readonly string[],
+) {
+  if (url === undefined || rest.length > 0)
+    return err(usage('name the address of the server, or give its command: `--worker -- COMMAND…`'))
+  const auth = authOf(flags)
+  if (!auth.ok) return auth
+  const authentication = auth.value === undefined ? {} : { auth: auth.value }
+  return ok({ kind: 'http' as const, url, ...authentication, ...limitsOf(flags) })
+}
 
 type AuthFlags = {
   readonly [K in 'secret' | 'header' | 'format' | 'client-id' | 'token-url' | 'scope']: string | undefined
@@ -100,9 +151,9 @@ const list = command({
   async run({ api, paint }) {
     const upstreams = await api('listUpstreams', {})
     if (!upstreams.ok) return upstreams
-    const rows = upstreams.value.items.map(({ name, url, tools, looked_at_ms, fault }) => [
-      name,
-      url,
+    const rows = upstreams.value.items.map(({ tools, looked_at_ms, fault, ...upstream }) => [
+      upstream.name,
+      placeOf(upstream),
       `${tools.accepted} accepted, ${tools.changed} changed, ${tools.gone} gone, ${tools.new} new, ${tools.refused} refused`,
       fault === null ? (looked_at_ms === null ? 'never read' : `read ${time(looked_at_ms)}`) : inline(fault),
     ])
@@ -261,18 +312,26 @@ const log = command({
   },
 })
 
-type ShownUpstream = {
-  readonly name: string
-  readonly url: string
-  readonly era: string | null
-  readonly fault: string | null
-  readonly tools: readonly UpstreamTool[]
-  readonly refused: readonly { readonly tool: string; readonly why: string }[]
-}
+type Place =
+  | { readonly kind: 'http'; readonly url: string }
+  | { readonly kind: 'stdio'; readonly command: readonly string[] }
 
-function toolsText(paint: Paint, { name, url, era, fault, tools, refused }: ShownUpstream): string {
+/** The address of a server, or the command with which workers start it. */
+function placeOf(place: Place): string {
+  if (place.kind === 'http') return place.url
+  const command = inline(place.command.join(' '))
+  return command.length > SHOWN_COMMAND_CHARS ? `${command.slice(0, SHOWN_COMMAND_CHARS)}…` : command
+}
+const SHOWN_COMMAND_CHARS = 100
+
+function toolsText(paint: Paint, upstream: UpstreamWithTools): string {
+  const { name, era, fault, tools, refused } = upstream
   const head = columns(
-    [['address', url], ['protocol', era ?? 'unknown'], ...(fault === null ? [] : [['fault', inline(fault)]])],
+    [
+      [upstream.kind === 'http' ? 'address' : 'command', placeOf(upstream)],
+      ['protocol', era ?? 'unknown'],
+      ...(fault === null ? [] : [['fault', inline(fault)]]),
+    ],
     '  ',
   )
   const rows = [

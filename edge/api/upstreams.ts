@@ -3,7 +3,9 @@
 import { ok } from '../../shared/result.ts'
 import type { Env } from '../bindings.ts'
 import { tenantUpstreams } from '../bindings.ts'
+import { listerOf } from '../directory/own-agents.ts'
 import type { Identified } from '../http/intake.ts'
+import { listOnWorker } from '../run/list-on-worker.ts'
 import type { Verbs } from './verb.ts'
 
 type RouteNames =
@@ -28,7 +30,10 @@ export const upstreamRoutes: Verbs<RouteNames> = {
     return upstreamsOf(env, caller).read(params.name)
   },
   async refreshUpstream({ env, caller, params }) {
-    return upstreamsOf(env, caller).refresh(params.name)
+    const { directory, principal } = caller
+    return directory.listings.has(listerOf(params.name))
+      ? listOnWorker(env, directory, params.name, principal.name)
+      : upstreamsOf(env, caller).refresh(params.name)
   },
   async removeUpstream({ env, caller, params }) {
     return upstreamsOf(env, caller).remove(params.name, caller.principal.name)

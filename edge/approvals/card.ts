@@ -90,7 +90,9 @@ const UNSEEN =
 
 /** The definition that an operator accepted is all that is known of an upstream's tool. */
 const describedBy = ({ executor, description }: Tool): string =>
-  executor.kind === 'upstream' ? `. Its server describes it so: ${quoteReadable(description)}` : ''
+  executor.kind === 'upstream' || executor.kind === 'stdio'
+    ? `. Its server describes it so: ${quoteReadable(description)}`
+    : ''
 
 const OUTCOME = 'exactly this call runs once; any change needs a new approval'
 

@@ -47,7 +47,8 @@ export function planInWords(plan: Plan): string {
  * Warns that the command line alone does not show what an interpreter does: its arguments are a
  * program.
  */
-function interpreterInWords({ executor: { argv } }: ProcessPlan): string {
+function interpreterInWords({ executor: { argv, mcp } }: ProcessPlan): string {
+  if (mcp !== undefined) return '' // its arguments are an operator's
   const does = interprets(argv)
   return does === undefined ? '' : `. ${quoteReadable(programOf(argv))} is an interpreter: ${does}`
 }
@@ -80,7 +81,16 @@ export function reachInWords(plan: Plan): string {
     )
     .join('')
   const additions = profile === undefined ? '' : ` with the additions of the profile ${profile}`
-  return `${where}${additions}, ${network}${added}${given}, ${folder}`
+  return `${serverInWords(plan)}${where}${additions}, ${network}${added}${given}, ${folder}`
+}
+
+/** Names the server that a worker starts, and the accepted definition of its tool. */
+function serverInWords({ executor: { argv, mcp } }: ProcessPlan): string {
+  if (mcp === undefined) return ''
+  const server = `the MCP server \`${mcp.upstream}\` (${quoteReadable(argv.join(' '))})`
+  return mcp.method === 'tools/list'
+    ? `the list of tools of ${server}, `
+    : `${quoteReadable(mcp.tool)} of ${server} (definition sha256 ${mcp.definition}), `
 }
 
 /** Names the server by its address: nothing isolates what it does. */

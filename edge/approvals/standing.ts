@@ -58,6 +58,7 @@ function reachOf(plan: Plan) {
   return {
     tier,
     program: executor.argv[0] ?? '',
+    ...(executor.mcp === undefined ? {} : { command: executor.argv, mcp: executor.mcp }),
     egress,
     profile,
     secrets,
@@ -73,16 +74,17 @@ function reachOf(plan: Plan) {
  */
 export const mayStand = (plan: Plan): boolean =>
   isEdgePlan(plan) ||
-  ((plan.files ?? []).length === 0 && !(plan.workspace === 'run' && isBoundToArguments(plan)))
+  ((plan.files ?? []).length === 0 &&
+    !(plan.workspace === 'run' && interprets(plan.executor.argv) !== undefined))
 
 export const subjectOf = ({ name }: Pick<ToolRef, 'name'>): string => `tool:${name}`
 
 /**
  * The arguments of an interpreter are its program, so an answer covers only calls with the same
- * ones.
+ * ones. The command of an MCP server is fixed by an operator, and an agent's arguments are not in it.
  */
 const isBoundToArguments = (plan: Plan): boolean =>
-  !isEdgePlan(plan) && interprets(plan.executor.argv) !== undefined
+  !isEdgePlan(plan) && plan.executor.mcp === undefined && interprets(plan.executor.argv) !== undefined
 
 type ProposedCall = { readonly tool: ToolRef; readonly argsSha256: string; readonly origin?: CallOrigin }
 

@@ -3,6 +3,7 @@
 
 import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
+import { upstreamOfPlan } from '../../shared/plan/plan.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { EndState, Event, LiveCall, Proposal, Running, Status, Step } from './lifecycle.ts'
@@ -77,7 +78,7 @@ export function expire(
     return ok({ status: next, effects: ['attest'], journal: { kind: 'lapsed', body } })
   }
   if (status.state === 'running' && now >= Math.max(status.leaseUntil, leaseUntil)) {
-    const mayRepeat = proposal.idempotent && proposal.plan?.tier !== 'M' // L2: an upstream may have received it
+    const mayRepeat = proposal.idempotent && upstreamOfPlan(proposal.plan) === undefined // L2: an upstream may have received it
     if (mayRepeat && !status.cancelRequested && status.fence < MAX_ATTEMPTS) {
       const again: Status = {
         state: 'granted',

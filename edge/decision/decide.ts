@@ -2,6 +2,7 @@
 // with the approvals given, and with those that could still be given. So policy picks the sandbox.
 // Pure over a loaded directory. Dry runs and proposals share this code, so they can't differ.
 
+import { canonical } from '../../shared/bytes/json.ts'
 import type { Actor } from '../../shared/evidence/actor.ts'
 import { identityOfActor } from '../../shared/evidence/actor.ts'
 import type { Failure } from '../../shared/failures.ts'
@@ -13,7 +14,7 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Decision } from '../../shared/wire/calls.ts'
 import type { Explanation } from '../../shared/wire/explanation.ts'
-import type { Tool } from '../../shared/wire/tools.ts'
+import { type Tool, upstreamOf } from '../../shared/wire/tools.ts'
 import { SPANS } from '../approvals/standing.ts'
 import type { RecordedAnswer } from '../call/lifecycle.ts'
 import type { Used } from '../call/usage.ts'
@@ -23,6 +24,7 @@ import type { CedarValueJson, Matter, Verdict } from '../policy/engine.ts'
 import { about, ask, isFinalDenial, readable } from '../policy/engine.ts'
 import { programOf } from '../tools/interpreters.ts'
 import { plansFor, upstreamCredentials } from '../tools/planner.ts'
+import { secretNeedsOf } from '../tools/stdio-server.ts'
 import type { ApprovalContext, Approvers } from './approval-context.ts'
 import { approversOf, givenApprovals, possibleApprovals } from './approval-context.ts'
 import { readerOf } from './explain/audience.ts'
@@ -62,7 +64,7 @@ export function decide(
 ): Result<DecidedPlan> {
   const decided = decideByPolicy(directory, situation, reader)
   if (!decided.ok || decided.value.decision.effect === 'deny') return decided
-  const withheld = directory.vault.withholds(situation.tool.tool)
+  const withheld = directory.vault.withholds(secretNeedsOf(situation.tool.tool))
   if (withheld !== undefined)
     return denied(directory, situation, { code: 'denied', by: 'vault.secrets', reason: withheld }, reader)
   const disabled = notEnabled(directory, situation.tool.tool)
@@ -172,8 +174,15 @@ export function notEnabled(
 ): string | undefined {
   if (executor.kind === 'upstream') {
     const { upstream, url } = executor
-    if (upstreams.get(upstream)?.url !== url) return `the upstream \`${upstream}\` has a new address`
+    const spec = upstreams.get(upstream)?.spec
+    if (spec?.kind !== 'http' || spec.url !== url) return `the upstream \`${upstream}\` has a new address`
     return vault.withholds({ name: `upstream:${upstream}`, credentials: upstreamCredentials(executor) })
+  }
+  if (executor.kind === 'stdio') {
+    const spec = upstreams.get(executor.request.upstream)?.spec
+    return spec?.kind === 'stdio' && canonical(spec.command) === canonical(executor.command)
+      ? undefined
+      : `the upstream \`${executor.request.upstream}\` has a new command`
   }
   if (executor.kind !== 'skill' || skills.get(executor.skill)?.digest === executor.digest) return undefined
   return `version ${executor.version} of the skill \`${executor.skill}\` is not enabled`
@@ -346,10 +355,11 @@ function contextOf(
   args: CedarValueJson,
 ): Record<string, CedarValueJson> {
   const { channels } = agent.spec
+  const upstream = upstreamOf(tool.tool)
   return {
     tool_name: tool.tool.name,
     ...(tool.tool.executor.kind === 'skill' ? { skill_id: tool.tool.executor.skill } : {}),
-    ...(tool.tool.executor.kind === 'upstream' ? { upstream_id: tool.tool.executor.upstream } : {}),
+    ...(upstream === undefined ? {} : { upstream_id: upstream }),
     capabilities: [...tool.capabilities],
     is_sensitive_action: tool.sensitive,
     is_allowlisted_tool: isListed(agent, tool.tool.name),

@@ -25,6 +25,8 @@ import type { RunOwner, RunRecord, RunRow } from '../call/run.ts'
 import { hasMetSecret, type RunFolder, sharedSecret } from '../call/shared-folder.ts'
 import type { Used } from '../call/usage.ts'
 import type { AgentPrincipal, LoadedDirectory, LoadedTool } from '../directory/directory.ts'
+import { agentNamed, toolNamed } from '../directory/directory.ts'
+import { secretNeedsOf } from '../tools/stdio-server.ts'
 import type { DecidedPlan, ExplanationReader, Situation } from './decide.ts'
 import { authorize, decide, decideAgain, isListed, longestStanding, notEnabled } from './decide.ts'
 import { shadowOf } from './shadow.ts'
@@ -94,7 +96,7 @@ export function prepareProposal(
     return closed('run_ended', 'the run has reached the limit of calls; start a new run')
 
   const principal = agentOf(directory, record)
-  const tool = directory.tools.get(name)
+  const tool = toolNamed(directory, record.agent, name)
   if (principal === undefined)
     return closed('run_ended', 'the agent that created this run was removed; create another run')
   const withheld = directory.quarantine.get(name)
@@ -191,10 +193,10 @@ export function checkArguments(
  * The agent that created the run; `undefined` if it was removed, even if another one has its name.
  */
 const agentOf = (
-  { agents }: LoadedDirectory,
+  directory: LoadedDirectory,
   { agent, agentSince }: RunRecord,
 ): AgentPrincipal | undefined => {
-  const present = agents.get(agent)
+  const present = agentNamed(directory, agent)
   return present?.since === agentSince ? present : undefined
 }
 
@@ -260,7 +262,7 @@ export function replayProposal(
     actorIn(known.proposal.origin) !== actorIn(origin)
   )
     return err(failure('idempotency_key_reused', 'the idempotency key was already used for another call'))
-  const principal = directory.agents.get(agent.name)
+  const principal = agentNamed(directory, agent.name)
   const may = principal !== undefined && authorize(directory, principal, 'run.read').allowed
   return may ? ok(known) : err(failure('forbidden', 'policy does not permit `run.read`'))
 }
@@ -339,7 +341,7 @@ export function judgeAgain(
   reader: ExplanationReader = 'agent',
 ): Judgement {
   const agent = agentOf(directory, record)
-  const tool = directory.tools.get(proposal.tool.name)
+  const tool = toolNamed(directory, record.agent, proposal.tool.name)
   const { snapshot: before } = status.decision
   const gone = (reason: string, code: Decision['code'] = 'denied'): Judgement => ({
     decision: {
@@ -373,7 +375,7 @@ export function judgeAgain(
     decision.effect === 'deny'
       ? undefined
       : ((proposal.plan === null ? undefined : sharedSecret(proposal.plan)) ??
-        directory.vault.withholds(tool.tool) ??
+        directory.vault.withholds(secretNeedsOf(tool.tool)) ??
         notEnabled(directory, tool.tool))
   if (withheld !== undefined) return gone(withheld)
   return {
@@ -394,7 +396,7 @@ export function dryRunAgain(
   reader: ExplanationReader,
 ): Result<DryRun> {
   const agent = agentOf(directory, record)
-  const tool = directory.tools.get(proposal.tool.name)
+  const tool = toolNamed(directory, record.agent, proposal.tool.name)
   if (agent === undefined || tool === undefined)
     return err(failure('not_found', 'the agent or the tool was removed'))
   const { answers, used, now } = knowing

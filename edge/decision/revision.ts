@@ -17,7 +17,7 @@ import { assuranceOf } from '../approvals/assurance.ts'
 import type { CallRecord, RevisedProposal } from '../call/lifecycle.ts'
 import type { RunRow } from '../call/run.ts'
 import { hasMetSecret } from '../call/shared-folder.ts'
-import type { LoadedDirectory } from '../directory/directory.ts'
+import { agentNamed, type LoadedDirectory, toolNamed } from '../directory/directory.ts'
 import { isRiskier, riskOf } from '../tools/risk.ts'
 import { decide } from './decide.ts'
 import type { JudgementInput } from './proposal.ts'
@@ -41,7 +41,10 @@ export function revise(
 ): Result<Revision> {
   const refuse = (code: Code, detail: string) => err(failure(code, detail))
   const { record } = row
-  const [agent, tool] = [directory.agents.get(record.agent), directory.tools.get(before.tool.name)]
+  const [agent, tool] = [
+    agentNamed(directory, record.agent),
+    toolNamed(directory, record.agent, before.tool.name),
+  ]
   if (agent === undefined) return refuse('denied', 'the agent was revoked')
   if (tool === undefined || tool.tool.digest !== before.tool.digest)
     return refuse('conflict', 'the tool has changed since the call was proposed')

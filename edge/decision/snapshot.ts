@@ -33,15 +33,15 @@ function contentOf(
 
 function processRunner(tool: Tool, budget: Budget): PolicySnapshot['process_runner'] {
   const { executor } = tool
-  if (executor.kind !== 'process') return null
+  if (executor.kind !== 'process' && executor.kind !== 'stdio') return null
   const limits = {
     ...DEFAULT_LIMITS,
     ...Object.fromEntries(Object.entries(tool.limits).filter(([, value]) => value !== undefined)),
   }
   return {
-    tiers: executor.tiers,
+    tiers: executor.kind === 'stdio' ? ['C'] : executor.tiers,
     workspace: tool.workspace,
-    allowed_executables: executor.allowed_executables ?? null,
+    allowed_executables: executor.kind === 'stdio' ? null : (executor.allowed_executables ?? null),
     egress_mode: tool.egress.mode,
     allowed_hosts: tool.egress.hosts,
     secrets: secretsOf(tool),

@@ -10,7 +10,7 @@ import { keyHash, parseKey } from '../../shared/ids.ts'
 import type { Result } from '../../shared/result.ts'
 import type { AgentSpec, OperatorSpec } from '../../shared/wire/principals.ts'
 import type { TenantState } from '../../shared/wire/tenants.ts'
-import type { Capability, Tool } from '../../shared/wire/tools.ts'
+import { type Capability, type Tool, upstreamOf } from '../../shared/wire/tools.ts'
 import type { Env, Identity } from '../bindings.ts'
 import { identityOf, tenantObject } from '../bindings.ts'
 import { logError } from '../platform/error-log.ts'
@@ -25,9 +25,11 @@ import { HYPOTHETICAL_VAULT, openVault } from '../secrets/vault.ts'
 import type { ArgumentCheck } from '../tools/argument-check.ts'
 import { argumentCheck } from '../tools/argument-check.ts'
 import { actionGroups, capabilitiesOf, isSensitive } from '../tools/capabilities.ts'
+import { listingTool } from '../tools/stdio-server.ts'
 import type { EnrolledWorker } from '../workers/request-freshness.ts'
 import type { EnabledSkill } from './enabled-skill.ts'
 import type { Directory, Gatekeeper, ListedUpstream, Member } from './gatekeeper.ts'
+import { listerOf } from './own-agents.ts'
 import type { HeldIssuer, TrustedIssuer } from './trusted-issuer.ts'
 import { audiencesFor } from './trusted-issuer.ts'
 
@@ -88,6 +90,8 @@ export type LoadedDirectory = {
   vault: Vault
   skills: ReadonlyMap<string, EnabledSkill>
   upstreams: ReadonlyMap<string, ListedUpstream>
+  /** For calls that list the tools of an upstream, by the agent that stands for them. */
+  listings: ReadonlyMap<string, { readonly agent: AgentPrincipal; readonly tool: LoadedTool }>
   /** Tools of upstreams that can't be called now, and why. `tools` does not contain them. */
   quarantine: ReadonlyMap<string, string>
   /** The public keys of each publisher of skills. */
@@ -221,12 +225,38 @@ function load(
     vault,
     skills: new Map(skills.map((skill) => [skill.id, skill])),
     upstreams: new Map(upstreams.map((upstream) => [upstream.name, upstream])),
+    listings: new Map(upstreams.flatMap((upstream) => listingOf(tenant, upstream))),
     quarantine,
     publishers: new Map(publishers.map(({ name, keys }) => [name, keys])),
     issuers: new Map(issuers.map((issuer) => [issuer.spec.issuer, trusted(publicUrl, tenant, issuer)])),
     redaction: new Redaction(markerFor(markKey, tenant), vault.known),
   }
   return shadow === null || state !== 'active' ? loaded : { ...loaded, shadow: shadowOf(loaded, shadow) }
+}
+
+type Listing = { readonly agent: AgentPrincipal; readonly tool: LoadedTool }
+
+function listingOf(tenant: string, { name, revision, spec }: ListedUpstream): [string, Listing][] {
+  if (spec.kind !== 'stdio') return []
+  const tool = loadTool(listingTool(name, revision, spec))
+  const may = { tools: [tool.tool.name], ...(spec.pool === undefined ? {} : { pool: spec.pool }) }
+  const agent = agentPrincipal(tenant, listerOf(name), may, 0)
+  return [[agent.name, { agent, tool }]]
+}
+
+/** The agent with this name, or the one that stands for listing the tools of an upstream. */
+export const agentNamed = ({ agents, listings }: LoadedDirectory, name: string): AgentPrincipal | undefined =>
+  listings.get(name)?.agent ?? agents.get(name)
+
+/** A tool that this agent can name. Only the agent of a listing can name its tool. */
+export function toolNamed(
+  { tools, listings }: LoadedDirectory,
+  agent: string,
+  name: string,
+): LoadedTool | undefined {
+  const listing = listings.get(agent)
+  if (listing === undefined) return tools.get(name)
+  return listing.tool.tool.name === name ? listing.tool : undefined
 }
 
 const trusted = (publicUrl: string, tenant: string, issuer: HeldIssuer): TrustedIssuer => ({
@@ -335,6 +365,7 @@ export function loadTool(tool: Tool): LoadedTool {
   const known = loadedTools.get(id)
   if (known !== undefined) return known
   const [capabilities, sensitive] = [capabilitiesOf(tool), isSensitive(tool)]
+  const upstream = upstreamOf(tool)
   const loaded: LoadedTool = {
     tool,
     check: argumentCheck(tool.input_schema),
@@ -347,7 +378,7 @@ export function loadTool(tool: Tool): LoadedTool {
       parents: [
         ...(tool.groups ?? []).map((id) => ({ type: 'ToolGroup', id })),
         ...(tool.executor.kind === 'skill' ? [{ type: 'Skill', id: tool.executor.skill }] : []),
-        ...(tool.executor.kind === 'upstream' ? [{ type: 'Upstream', id: tool.executor.upstream }] : []),
+        ...(upstream === undefined ? [] : [{ type: 'Upstream', id: upstream }]),
       ],
     },
     action: {

@@ -16,12 +16,11 @@ import type { HeldIssuer } from './trusted-issuer.ts'
 /** A publisher's public keys, which verify its packages. */
 export type ListedKeys = { readonly name: string; readonly keys: readonly string[] }
 
-/** An upstream as the edge calls it. `withheld`: its tools that can't be called now, and why. */
-export type ListedUpstream = Pick<UpstreamSpec, 'url' | 'auth' | 'look_ms'> & {
+/** An upstream as it is called. `withheld`: its tools that can't be called now, and why. */
+export type ListedUpstream = {
   readonly name: string
-  /**
-   * Increases with each change of the upstream, so that nothing cached of an earlier one is used.
-   */
+  readonly spec: UpstreamSpec
+  /** Increases with each change of the upstream, so that nothing cached of an earlier one is used. */
   readonly revision: number
   readonly withheld: readonly (readonly [tool: string, why: string])[]
 }

@@ -14,7 +14,7 @@ import { type CallRecord, hasEnded, type Proposal } from '../call/lifecycle.ts'
 import type { RunRecord, RunRow } from '../call/run.ts'
 import { holderOf } from '../call/shared-folder.ts'
 import type { AgentEvent } from '../directory/agent-webhook.ts'
-import { directoryAt, isDeleted, type LoadedDirectory, takeCall } from '../directory/directory.ts'
+import { agentNamed, directoryAt, isDeleted, type LoadedDirectory, takeCall } from '../directory/directory.ts'
 import type { CallReport, RunReport } from '../log/call-index-store.ts'
 import type { Leaf } from '../log/log-object.ts'
 import type { RunContext } from './context.ts'
@@ -51,13 +51,13 @@ export type Room = { readonly full: boolean; readonly counted: Result<true> }
  */
 export async function roomFor(
   env: Env,
-  { agents }: LoadedDirectory,
+  directory: LoadedDirectory,
   run: RunRecord,
   repeated: boolean,
 ): Promise<Room> {
   const { tenant, id, agent } = run
   if (repeated) return { full: false, counted: ok(true) }
-  const pool = poolObject(env, tenant, agents.get(agent)?.spec.pool ?? 'default')
+  const pool = poolObject(env, tenant, agentNamed(directory, agent)?.spec.pool ?? 'default')
   const [full, counted] = await Promise.all([
     pool.full({ agent, run: id }).catch(() => false),
     takeCall(env, tenant).catch(() => err(UNCOUNTED)), // L6

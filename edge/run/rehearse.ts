@@ -9,7 +9,7 @@ import type { CallRecord } from '../call/lifecycle.ts'
 import type { RunRow } from '../call/run.ts'
 import { usedBefore } from '../call/usage.ts'
 import type { LoadedDirectory, LoadedTool } from '../directory/directory.ts'
-import { directoryOf, loadTool, withHypotheticalSecrets } from '../directory/directory.ts'
+import { agentNamed, directoryOf, loadTool, withHypotheticalSecrets } from '../directory/directory.ts'
 import { inBatches } from '../platform/deadline.ts'
 import { isRead } from '../policy/attribute-reads.ts'
 import { candidateOf } from '../rehearsal/candidate.ts'
@@ -36,7 +36,7 @@ export async function rehearseRun(
   if (!candidate.ok) return candidate
   const calls = script.calls.flatMap((n) => store.call(n) ?? [])
   const tools = await toolsThen(env, directory, calls)
-  const agent = directory.agents.get(row.record.agent)
+  const agent = agentNamed(directory, row.record.agent)
   const used = counting(row, store, [inForce.value, candidate.value])
   const outcomes = await inBatches(calls, script.until, (call): RehearsalOutcome => {
     const { n, tool: ref } = call.proposal

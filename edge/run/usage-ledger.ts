@@ -11,7 +11,7 @@ import type { AgentUse, Counters, Usage, Used } from '../call/usage.ts'
 import { countersOf, sum, usageOf } from '../call/usage.ts'
 import type { JudgementInput, ResolvedProposal } from '../decision/proposal.ts'
 import { spentBy } from '../decision/proposal.ts'
-import type { LoadedDirectory } from '../directory/directory.ts'
+import { type LoadedDirectory, toolNamed } from '../directory/directory.ts'
 import { isRead } from '../policy/attribute-reads.ts'
 import type { RunReads } from './context.ts'
 
@@ -76,7 +76,7 @@ export class UsageLedger {
     run: RunRecord,
     { key, tool: name, args }: ProposedUse,
   ): Promise<UsageReservation | null> {
-    const tool = directory.tools.get(name)
+    const tool = toolNamed(directory, run.agent, name)
     const [session, agent] = [readsInSomeSet(readsSession, directory), readsInSomeSet(readsAgent, directory)]
     if (!(session || agent) || tool === undefined || !tool.check(args).ok) return null // invalid arguments will be refused
     if (key !== null && this.#store.callByKey(key) !== undefined) return null

@@ -20,6 +20,7 @@ import type { ProvenWorker } from '../../shared/wire/workers.ts'
 import { DEFAULT_TENANT, type Env, identityOf, outboundNetwork } from '../bindings.ts'
 import { localGatekeepers, SUSPENDED } from '../directory/directory.ts'
 import type { Directory, Member } from '../directory/gatekeeper.ts'
+import { isOwnAgent } from '../directory/own-agents.ts'
 import { Alarm } from '../platform/alarm.ts'
 import { openDatabase } from '../platform/database.ts'
 import { faultInAddress } from '../platform/outbound-fetch.ts'
@@ -202,6 +203,8 @@ export class TenantObject extends DurableObject<Env> {
   // ── Principals ──
 
   async putAgent(name: string, spec: AgentSpec, by: string): Promise<Result<AgentRecord>> {
+    if (isOwnAgent(name))
+      return err(failure('invalid_request', `\`${name}\` stands for the edge itself; choose another name`))
     const { webhook } = spec
     const fault =
       webhook === undefined

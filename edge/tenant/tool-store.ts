@@ -10,7 +10,7 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { SkillManifest } from '../../shared/wire/skills.ts'
 import { toolName } from '../../shared/wire/skills.ts'
-import type { Tool, ToolSpec } from '../../shared/wire/tools.ts'
+import { type Tool, type ToolSpec, upstreamOf } from '../../shared/wire/tools.ts'
 import type { Change, Database } from '../platform/database.ts'
 import { checkToolChange } from '../policy/check.ts'
 import { toolContract } from '../skills/publish/tool-contract.ts'
@@ -191,8 +191,10 @@ export class ToolStore {
 type Owner = { readonly kind: 'skill' | 'upstream'; readonly name: string }
 
 function ownerOf(tool: Tool | undefined): Owner | undefined {
-  if (tool?.executor.kind === 'skill') return { kind: 'skill', name: tool.executor.skill }
-  return tool?.executor.kind === 'upstream' ? { kind: 'upstream', name: tool.executor.upstream } : undefined
+  if (tool === undefined) return undefined
+  if (tool.executor.kind === 'skill') return { kind: 'skill', name: tool.executor.skill }
+  const upstream = upstreamOf(tool)
+  return upstream === undefined ? undefined : { kind: 'upstream', name: upstream }
 }
 
 const isOwnedBy = (tool: Tool, kind: Owner['kind'], name: string): boolean => {

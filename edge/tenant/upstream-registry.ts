@@ -2,6 +2,7 @@
 // place that looks at servers, so that concurrent calls share a look.
 
 import { RpcTarget } from 'cloudflare:workers'
+import type { Json } from '../../shared/bytes/json.ts'
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
 import { failure } from '../../shared/failures.ts'
 import { RESERVED_TOOL_PREFIX } from '../../shared/ids.ts'
@@ -14,6 +15,7 @@ import type {
   UpstreamDiff,
   UpstreamSpec,
   UpstreamTool,
+  UpstreamWithTools,
 } from '../../shared/wire/upstreams.ts'
 import { type Env, outboundNetwork } from '../bindings.ts'
 import { directoryOf } from '../directory/directory.ts'
@@ -21,6 +23,7 @@ import type { ListedUpstream } from '../directory/gatekeeper.ts'
 import { faultInAddress } from '../platform/outbound-fetch.ts'
 import type { Era } from '../upstreams/client.ts'
 import { lookAt } from '../upstreams/look.ts'
+import { checkServer } from '../upstreams/server-spec.ts'
 import type { LogDelivery } from './log-delivery.ts'
 import type { UpstreamJournal } from './upstream-journal-store.ts'
 import type { UpstreamStore } from './upstream-store.ts'
@@ -56,6 +59,10 @@ export class UpstreamRegistry extends RpcTarget {
       return err(
         failure('invalid_request', `\`${RESERVED}\` is reserved for our own tools; choose another name`),
       )
+    if (spec.kind === 'stdio') {
+      const fits = checkServer(spec)
+      return fits.ok ? this.#store.put(name, spec, by) : fits
+    }
     const { standIns } = outboundNetwork(this.#env)
     const addresses = [spec.url, ...(spec.auth?.kind === 'client_credentials' ? [spec.auth.token_url] : [])]
     const fault = addresses
@@ -100,7 +107,21 @@ export class UpstreamRegistry extends RpcTarget {
       : err(failure('unavailable', `the upstream could not be read: ${looked.error}`))
   }
 
+  /** The tools that a worker has listed, of this revision of the upstream. */
+  async sawList(name: string, revision: number, tools: readonly Json[]): Promise<Result<UpstreamWithTools>> {
+    const compared = this.#store.saw(name, revision, { era: 'legacy', tools })
+    return compared.ok ? this.#store.read(name) : compared
+  }
+  async couldNotList(name: string, revision: number, why: string): Promise<void> {
+    this.#store.failed(name, revision, why)
+  }
+
   // ── Calls ──
+
+  /** A worker refused a call, because its server shows another definition of the tool. */
+  async differed(name: string, tool: string, definition: string): Promise<void> {
+    this.#store.differed(name, tool, definition)
+  }
 
   /**
    * The protocol of an upstream whose tools were compared recently enough; compares them first if
@@ -109,10 +130,11 @@ export class UpstreamRegistry extends RpcTarget {
   async look(name: string, again = false): Promise<Result<Era, string>> {
     const upstream = this.#store.address(name)
     if (upstream === undefined) return err('the upstream was removed')
+    if (upstream.spec.kind !== 'http') return err('the upstream is now a server that a worker starts')
     const known = this.#looked.get(name)
     const isKnown = known !== undefined && known.revision === upstream.revision && !again
     const age = isKnown ? Date.now() - known.at : Number.POSITIVE_INFINITY
-    if (isKnown && age < (upstream.look_ms ?? LIMITS.upstream_look_ms)) return ok(known.era)
+    if (isKnown && age < (upstream.spec.look_ms ?? LIMITS.upstream_look_ms)) return ok(known.era)
     const first = await this.#look(name, isKnown ? known.era : null)
     return first.ok || !isKnown ? first : this.#look(name, null) // the server may speak another protocol now
   }
@@ -137,10 +159,10 @@ export class UpstreamRegistry extends RpcTarget {
 
   async #lookNow(name: string, era: Era | null): Promise<Result<Era, string>> {
     const upstream = this.#store.address(name)
-    if (upstream === undefined) return err('the upstream was removed')
+    if (upstream?.spec.kind !== 'http') return err('the upstream was removed')
     const at = Date.now() // what changes while we read is found by the next look
     const directory = await directoryOf(this.#env, this.#tenant)
-    const found = await lookAt(this.#env, directory, upstream, era)
+    const found = await lookAt(this.#env, directory, { name, ...upstream.spec }, era)
     if (!found.ok) {
       this.#store.failed(name, upstream.revision, found.error)
       return found

@@ -3,7 +3,7 @@
 // see that a tool has changed (U01).
 
 import { and, asc, count, eq, isNull } from 'drizzle-orm'
-import type { Json } from '../../shared/bytes/json.ts'
+import { canonical, type Json } from '../../shared/bytes/json.ts'
 import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
@@ -16,6 +16,7 @@ import type {
   UpstreamSpec,
   UpstreamTool,
   UpstreamToolState,
+  UpstreamWithTools,
 } from '../../shared/wire/upstreams.ts'
 import type { ListedUpstream } from '../directory/gatekeeper.ts'
 import type { Change, Database } from '../platform/database.ts'
@@ -24,6 +25,7 @@ import {
   type Definition,
   descriptionIn,
   faultsOf,
+  identityOf,
   type ListedTools,
   parseTools,
   toolContract,
@@ -36,7 +38,6 @@ import type { UpstreamJournal } from './upstream-journal-store.ts'
 
 type Row = typeof upstreams.$inferSelect
 type ToolRow = typeof upstreamTools.$inferSelect
-type WholeUpstream = Omit<Upstream, 'tools'> & { tools: UpstreamTool[]; refused: Row['refused'] }
 /** The columns that say whether a tool may be called. */
 type ToolStatus = Pick<ToolRow, 'name' | 'pinnedDigest' | 'seenDigest' | 'quarantined' | 'faults'>
 
@@ -61,7 +62,7 @@ export class UpstreamStore {
   }
 
   /**
-   * With another address every accepted tool is quarantined, because its pin names the server. With
+   * With another address or command every accepted tool is quarantined, because its pin names the server. With
    * other authentication or limits they stay accepted and get a new version.
    */
   put(name: string, spec: UpstreamSpec, by: string): Result<Upstream> {
@@ -80,13 +81,14 @@ export class UpstreamStore {
       fault: null,
       refused: [],
     }
+    const isSame =
+      before !== undefined && canonical(identityOf(before)) === canonical(identityOf({ name, spec }))
     const write = (): void => {
       this.#db.insert(upstreams).values(row).onConflictDoUpdate({ target: upstreams.name, set: row }).run()
       this.#journal.append('upstream.put', name, { ...spec, by })
-      if (before !== undefined && before.spec.url !== spec.url) this.#distrust(name)
+      if (before !== undefined && !isSame) this.#distrust(name)
     }
-    const kept = before === undefined || before.spec.url !== spec.url ? [] : this.#rows(name)
-    const put = new Map(kept.flatMap((tool) => contractOf(name, spec, tool)))
+    const put = new Map((isSame ? this.#rows(name) : []).flatMap((tool) => contractOf({ name, spec }, tool)))
     const done = this.#tools.changeUpstream(name, { put, remove: [] }, by, write)
     return done.ok ? ok(this.#view(row)) : done
   }
@@ -100,10 +102,11 @@ export class UpstreamStore {
       .map((row) => this.#view(row))
   }
 
-  read(name: string): Result<WholeUpstream> {
+  read(name: string): Result<UpstreamWithTools> {
     const row = this.#row(name)
     if (row === undefined) return err(NO_UPSTREAM)
-    return ok({ ...this.#view(row), tools: this.#rows(name).map(toolView), refused: row.refused })
+    const { tools: _, ...upstream } = this.#view(row)
+    return ok({ ...upstream, tools: this.#rows(name).map(toolView), refused: row.refused })
   }
 
   /** The upstream as it is called, without its tools. */
@@ -127,7 +130,7 @@ export class UpstreamStore {
   saw(name: string, revision: number, { era, tools }: Look): Result<ListedTools> {
     const row = this.#row(name)
     if (row === undefined || row.revision !== revision) return err(NO_UPSTREAM)
-    const listed = parseTools(tools, { name, url: row.spec.url })
+    const listed = parseTools(tools, identityOf(row))
     const write = (): void => {
       const [lookedAt, refused] = [Date.now(), [...listed.refused]]
       this.#db
@@ -140,6 +143,18 @@ export class UpstreamStore {
     if (this.#wouldWithhold(name, listed)) this.#change(write)
     else write()
     return ok(listed)
+  }
+
+  /**
+   * A worker found another definition than the accepted one when it was about to call the tool, so
+   * it sent nothing. The tool stays quarantined until an operator accepts what the server shows.
+   */
+  differed(name: string, upstreamName: string, definition: string): void {
+    const row = this.#rows(name).find(
+      (one) => one.upstreamName === upstreamName && one.pinnedDigest === definition,
+    )
+    if (row !== undefined && !row.quarantined)
+      this.#change(() => this.#quarantine(row, {}))
   }
 
   failed(name: string, revision: number, fault: string): void {
@@ -157,7 +172,7 @@ export class UpstreamStore {
     const [upstream, row] = [this.#row(name), this.#tool(name, tool)]
     if (upstream === undefined || row === undefined) return err(NO_TOOL)
     if (row.seen === null || row.seenDigest !== definition) return err(NOT_SHOWN)
-    const contract = toolContract({ name, ...upstream.spec }, seenOf(row, row.seen), terms)
+    const contract = toolContract(upstream, seenOf(row, row.seen), terms)
     if (!contract.ok)
       return err(failure('invalid_schema', `the tool can’t be accepted: ${contract.error.join('; ')}`))
     const pinned = {
@@ -234,7 +249,7 @@ export class UpstreamStore {
         upstreamName: tool.upstreamName,
         seen: { ...tool.json },
         seenDigest: tool.digest,
-        faults: [...faultsOf({ name, url: spec.url }, tool)],
+        faults: [...faultsOf({ name, spec }, tool)],
       }
       if (row === undefined)
         this.#db
@@ -301,16 +316,10 @@ function stateOf({ pinnedDigest, quarantined, seenDigest, faults }: ToolStatus):
   return seenDigest === null ? 'gone' : 'accepted'
 }
 
-const addressOf = ({
+const addressOf = ({ name, spec, revision }: Row): Omit<ListedUpstream, 'withheld'> => ({
   name,
-  spec: { url, auth, look_ms },
+  spec,
   revision,
-}: Row): Omit<ListedUpstream, 'withheld'> => ({
-  name,
-  url,
-  revision,
-  ...(auth && { auth }),
-  ...(look_ms === undefined ? {} : { look_ms }),
 })
 
 function withheldOf(upstream: string, row: ToolStatus): [string, string][] {
@@ -335,11 +344,14 @@ const seenOf = ({ name, upstreamName, seenDigest }: ToolRow, json: Record<string
 })
 
 /** The contract of an accepted tool under a changed specification of its upstream. */
-function contractOf(upstream: string, spec: UpstreamSpec, row: ToolRow): [string, ToolSpec][] {
+function contractOf(
+  server: { readonly name: string; readonly spec: UpstreamSpec },
+  row: ToolRow,
+): [string, ToolSpec][] {
   const { name, pinned, pinnedDigest, terms } = row
   if (pinned === null || terms === null || pinnedDigest === null) return []
   const definition = { ...seenOf(row, pinned), digest: pinnedDigest }
-  const contract = toolContract({ name: upstream, ...spec }, definition, terms)
+  const contract = toolContract(server, definition, terms)
   return contract.ok ? [[name, contract.value]] : []
 }
 

@@ -31,10 +31,10 @@ export const actionGroups = ({ executor }: Partial<Pick<ToolSpec, 'executor'>>):
   executor?.kind === 'skill' ? ['tool.execute', 'skill.execute'] : ['tool.execute']
 
 /**
- * Every tool of an upstream reaches the network, so for those the operator who accepted the tool
- * decides alone; without their word it is sensitive.
+ * For a tool of an upstream the operator who accepted it decides alone, because the reach of the
+ * whole server would mark each of its tools; without their word it is sensitive.
  */
 export const isSensitive = (contract: Contract): boolean =>
-  contract.executor?.kind === 'upstream'
+  contract.executor?.kind === 'upstream' || contract.executor?.kind === 'stdio'
     ? contract.sensitive !== false
     : contract.sensitive === true || capabilitiesOf(contract).some((capability) => SENSITIVE.has(capability))

@@ -1,19 +1,18 @@
 // The output of a tool that says `result: "mcp"`: content blocks for a model, as MCP defines them.
 // The worker checks it against this schema, like any output against the tool's own.
 
+import { MCP_RESULT } from '../../shared/mcp/tool-result.ts'
 import type { Tool } from '../../shared/wire/tools.ts'
 
 type Schema = Readonly<Record<string, unknown>>
 
-/** Marks a plan whose output is such a result. */
-const TITLE = 'A result of the Model Context Protocol'
 const text = { type: 'string' } as const
 const REFERENCES = /"\$(?:ref|anchor|id|dynamicRef|dynamicAnchor)":/
 /** References in a schema would change their target inside another schema. */
 export const hasReferences = (schema: Schema): boolean => REFERENCES.test(JSON.stringify(schema))
 
 const mcpResultSchema = (own: Schema | undefined): Schema => ({
-  title: TITLE,
+  title: MCP_RESULT,
   type: 'object',
   required: ['content'],
   additionalProperties: false,
@@ -47,5 +46,3 @@ export const outputSchemaOf = ({
   output_schema,
 }: Pick<Tool, 'result' | 'output_schema'>): Schema | undefined =>
   result === 'mcp' ? mcpResultSchema(output_schema) : output_schema
-
-export const isMcpResult = (output: Schema | undefined): boolean => output?.['title'] === TITLE

@@ -22,6 +22,7 @@ import { DEFAULT_UPSTREAM_LIMITS } from '../../shared/upstream-limits.ts'
 import type { ProcessToolSpec, RegisteredToolSpec, ToolSpec } from '../../shared/wire/tools.ts'
 import { SHARED_SECRET } from '../call/shared-folder.ts'
 import { outputSchemaOf } from './mcp-result.ts'
+import { serverPlan } from './stdio-server.ts'
 
 type Args = Readonly<Record<string, unknown>>
 
@@ -42,6 +43,7 @@ export function plansFor(
   if (files.length > 0 && tool.input_files !== true)
     return err(failure('invalid_arguments', 'this tool accepts no input files'))
   if (executor.kind === 'upstream') return ok([upstreamPlan(tool, executor, budget)])
+  if (executor.kind === 'stdio') return ok([serverPlan(tool, executor, budget)])
   const argv = fill(executor.argv, args)
   if (!argv.ok) return argv
   const [program = ''] = argv.value

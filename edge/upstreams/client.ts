@@ -5,11 +5,11 @@
 
 import { canonical, type Json } from '../../shared/bytes/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
+import { isObject, type Response, type Unreadable } from '../../shared/mcp/messages.ts'
 import type { UpstreamExecutor } from '../../shared/plan/plan.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import { isObject } from './definition.ts'
-import { type Notification, type Response, readResponse, type Unreadable } from './messages.ts'
+import { type Notification, readResponse } from './messages.ts'
 import type { HttpAnswer, Unanswered, UpstreamRequests } from './requests.ts'
 import { accessToken } from './tokens.ts'
 

@@ -3,8 +3,10 @@
 // definition and the server's identity, so nothing in it can change unseen.
 
 import { CONFUSABLE } from '../../shared/bytes/confusable-characters.ts'
-import { canonical, digestOf, type Json } from '../../shared/bytes/json.ts'
+import { canonical, type Json } from '../../shared/bytes/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
+import { isObject, type JsonObject } from '../../shared/mcp/messages.ts'
+import { definitionDigest, type UpstreamIdentity } from '../../shared/plan/mcp-server.ts'
 import type { UpstreamExecutor } from '../../shared/plan/plan.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
@@ -14,9 +16,9 @@ import { completeUtf8Length } from '../platform/utf8-boundary.ts'
 import { escapeConfusables } from '../platform/visible-text.ts'
 import { upstreamHosts } from '../tools/planner.ts'
 import { checkSchema } from '../tools/schema-rules.ts'
+import { type ServerContract, serverContract } from '../tools/stdio-server.ts'
 import { MirroredArguments, publishedSchema } from './published-schema.ts'
 
-type JsonObject = { readonly [member: string]: Json }
 /** A tool as its server lists it. `name` is ours, `upstreamName` the server's. */
 export type Definition = {
   readonly name: string
@@ -24,25 +26,16 @@ export type Definition = {
   readonly digest: string
   readonly json: JsonObject
 }
-/** The identity that every pin of an upstream covers. */
-type Identity = { readonly name: string; readonly url: string }
 /** The tools of one list, and those that can have no name here. */
 export type ListedTools = {
   readonly tools: readonly Definition[]
   readonly refused: readonly { readonly tool: string; readonly why: string }[]
 }
 
-const DIGEST_DOMAIN = 'countersign upstream tool v1'
 const TOOL_NAME = /^[a-z][a-z0-9_-]*$/
 
-export const isObject = (value: unknown): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-
-export const definitionDigest = ({ name, url }: Identity, tool: Json): string =>
-  digestOf({ domain: DIGEST_DOMAIN, upstream: { name, url }, tool })
-
 /** Parses a list. Of tools that would get the same name here, none gets it (U04). */
-export function parseTools(items: readonly Json[], upstream: Identity): ListedTools {
+export function parseTools(items: readonly Json[], upstream: UpstreamIdentity): ListedTools {
   const refused: { tool: string; why: string }[] = []
   const byName = new Map<string, Definition[]>()
   for (const item of items) {
@@ -61,7 +54,10 @@ export function parseTools(items: readonly Json[], upstream: Identity): ListedTo
   return { tools, refused: refused.slice(0, LIMITS.page) }
 }
 
-function parseTool(item: Json, upstream: Identity): Result<Definition, { tool: string; why: string }> {
+function parseTool(
+  item: Json,
+  upstream: UpstreamIdentity,
+): Result<Definition, { tool: string; why: string }> {
   const given = isObject(item) ? item['name'] : undefined
   if (
     !isObject(item) ||
@@ -89,12 +85,19 @@ function parseTool(item: Json, upstream: Identity): Result<Definition, { tool: s
 const nameFor = (upstream: string, tool: string): string =>
   `${upstream}_${tool.toLowerCase().replace(/[^a-z0-9_-]/g, '_')}`
 
+/** An upstream whose tool is turned into a contract. */
+type Server = { readonly name: string; readonly spec: UpstreamSpec }
+
+export const identityOf = ({ name, spec }: Server): UpstreamIdentity =>
+  spec.kind === 'http' ? { name, url: spec.url } : { name, command: spec.command }
+
 /** The contract of an accepted tool, or why the definition can't be accepted. */
 export function toolContract(
-  upstream: Identity & Pick<UpstreamSpec, 'auth' | 'limits'>,
-  { upstreamName, digest, json }: Definition,
+  server: Server,
+  definition: Definition,
   terms: UpstreamToolTerms,
 ): Result<ToolSpec, readonly string[]> {
+  const { json } = definition
   const mirrored = new MirroredArguments()
   const [input, output] = [json['inputSchema'], json['outputSchema']]
   const inputSchema = publishedSchema(input ?? null, mirrored)
@@ -106,15 +109,6 @@ export function toolContract(
   ]
   if (faults.length > 0) return err(faults)
   const { capabilities, groups, sensitive, idempotent, approval_ttl_s, result } = terms
-  const executor: UpstreamExecutor = {
-    kind: 'upstream',
-    upstream: upstream.name,
-    url: upstream.url,
-    tool: upstreamName,
-    definition: digest,
-    ...(mirrored.found.length === 0 ? {} : { mirrored: [...mirrored.found] }),
-    ...(upstream.auth === undefined ? {} : { auth: upstream.auth }),
-  }
   return ok({
     description: publishedText(descriptionIn(json)) || 'The server gives no description.',
     input_schema: inputSchema as Record<string, unknown>, // `faultsIn` has checked that it is an object
@@ -125,20 +119,39 @@ export function toolContract(
     idempotent,
     ...(approval_ttl_s === undefined ? {} : { approval_ttl_s }),
     ...(result === undefined ? {} : { result }),
-    executor,
-    egress: { mode: 'strict', hosts: upstreamHosts(executor) },
-    workspace: 'call',
-    limits: upstream.limits ?? {},
+    ...wayTo(server, definition, mirrored),
   })
 }
 
+/** How a call reaches the server: from the edge, or in a process of a worker. */
+function wayTo(
+  { name, spec }: Server,
+  { upstreamName: tool, digest }: Definition,
+  { found }: MirroredArguments,
+): ServerContract | HttpContract {
+  if (spec.kind === 'stdio')
+    return serverContract(spec, { method: 'tools/call', upstream: name, tool, definition: digest })
+  const executor: UpstreamExecutor = {
+    kind: 'upstream',
+    upstream: name,
+    url: spec.url,
+    tool,
+    definition: digest,
+    ...(found.length === 0 ? {} : { mirrored: [...found] }),
+    ...(spec.auth === undefined ? {} : { auth: spec.auth }),
+  }
+  return {
+    executor,
+    egress: { mode: 'strict', hosts: upstreamHosts(executor) },
+    workspace: 'call',
+    limits: spec.limits ?? {},
+  }
+}
+type HttpContract = Pick<ToolSpec, 'executor' | 'egress' | 'workspace' | 'limits'>
+
 /** Why operators can't accept a definition; empty if they can. */
-export function faultsOf(upstream: Identity, definition: Definition): readonly string[] {
-  const contract = toolContract(upstream, definition, {
-    capabilities: [],
-    sensitive: true,
-    idempotent: false,
-  })
+export function faultsOf(server: Server, definition: Definition): readonly string[] {
+  const contract = toolContract(server, definition, { capabilities: [], sensitive: true, idempotent: false })
   return contract.ok ? [] : contract.error
 }
 

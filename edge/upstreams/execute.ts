@@ -7,14 +7,15 @@ import { sha256 } from '../../shared/bytes/json.ts'
 import { SIGNED_TEXT_CHARS, toSignableText } from '../../shared/bytes/signable-text.ts'
 import type { UpstreamExchange } from '../../shared/evidence/statement.ts'
 import { LIMITS } from '../../shared/limits.ts'
+import type { Response } from '../../shared/mcp/messages.ts'
+import { refusal, toolResult } from '../../shared/mcp/tool-result.ts'
 import type { Connection, Outcome, UpstreamPlan } from '../../shared/plan/plan.ts'
 import type { Outside, StandIns } from '../platform/outbound-fetch.ts'
 import { KnownValues } from '../secrets/known-values.ts'
 import { type Era, type Fault, mirroredHeaders, UpstreamClient } from './client.ts'
 import { publishedText } from './definition.ts'
-import type { Notification, Response } from './messages.ts'
+import type { Notification } from './messages.ts'
 import { UpstreamRequests } from './requests.ts'
-import { refusal, toolResult } from './tool-result.ts'
 
 export type UpstreamCall = {
   readonly id: string
@@ -188,7 +189,7 @@ function answered(
   const result =
     response.kind === 'error'
       ? { outcome: refusal(response.error), output: '' }
-      : toolResult(plan, response.result, masked)
+      : toolResult(plan.executor.output, response.result, masked)
   const isUsable = result.outcome.kind !== 'no_answer'
   const refused = response.kind === 'error'
   return { ...result, era, sent, answered: isUsable ? response.bytes : null, refused }

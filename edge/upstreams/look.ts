@@ -5,15 +5,18 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import { MAX_UPSTREAM_LIMITS } from '../../shared/upstream-limits.ts'
+import type { HttpUpstream } from '../../shared/wire/upstreams.ts'
 import type { Env } from '../bindings.ts'
 import { outboundNetwork } from '../bindings.ts'
 import type { LoadedDirectory } from '../directory/directory.ts'
-import type { ListedUpstream } from '../directory/gatekeeper.ts'
 import { upstreamCredentials, upstreamHosts } from '../tools/planner.ts'
 import { type Era, UpstreamClient } from './client.ts'
 import { UpstreamRequests } from './requests.ts'
 
 export type Look = { readonly era: Era; readonly tools: readonly Json[] }
+
+/** A server that the edge itself calls. */
+export type RemoteServer = Pick<HttpUpstream, 'url' | 'auth'> & { readonly name: string }
 
 /** A secret lists an upstream as its user under this name. */
 const secretUser = (upstream: string): string => `upstream:${upstream}`
@@ -21,7 +24,7 @@ const secretUser = (upstream: string): string => `upstream:${upstream}`
 /** The value of the secret of an upstream; null if it needs none; a reason if it is withheld. */
 export function upstreamSecret(
   { vault }: Pick<LoadedDirectory, 'vault'>,
-  { name, url, auth }: Pick<ListedUpstream, 'name' | 'url' | 'auth'>,
+  { name, url, auth }: RemoteServer,
 ): Result<string | null, string> {
   if (auth === undefined) return ok(null)
   const credentials = upstreamCredentials({ url, auth })
@@ -34,7 +37,7 @@ export function upstreamSecret(
 export async function lookAt(
   env: Env,
   directory: LoadedDirectory,
-  upstream: Omit<ListedUpstream, 'withheld'>,
+  upstream: RemoteServer,
   known: Era | null,
 ): Promise<Result<Look, string>> {
   const secret = upstreamSecret(directory, upstream)

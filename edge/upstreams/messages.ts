@@ -1,25 +1,22 @@
-// JSON-RPC messages of an upstream's answer: one JSON body, or events of a stream until the
-// response. Everything in it is untrusted. The response must name our request; a request of the
-// server's own is never answered (U08).
+// The answer of an upstream over HTTP: one JSON body, or events of a stream until the response.
+// Everything in it is untrusted (shared/mcp/messages.ts reads the messages).
 
-import { type Json, type JsonBounds, parseJson } from '../../shared/bytes/json.ts'
+import {
+  isObject,
+  type JsonObject,
+  parseMessage,
+  type Response,
+  responseOf,
+  serverRequest,
+  type Unreadable,
+  unreadable,
+  wantsInput,
+} from '../../shared/mcp/messages.ts'
 import type { Result } from '../../shared/result.ts'
-import { err, ok } from '../../shared/result.ts'
-import { MAX_UPSTREAM_LIMITS } from '../../shared/upstream-limits.ts'
-import { isObject } from './definition.ts'
+import { err } from '../../shared/result.ts'
 import { type HttpAnswer, TooManyBytes } from './requests.ts'
 
-type JsonObject = { readonly [member: string]: Json }
-export type RpcError = { readonly code: number; readonly message: string; readonly data: Json }
-/** `bytes`: the message as received, which is attested. */
-export type Response =
-  | { readonly kind: 'result'; readonly result: JsonObject; readonly bytes: Uint8Array }
-  | { readonly kind: 'error'; readonly error: RpcError; readonly bytes: Uint8Array }
-export type Unreadable = { readonly kind: 'unreadable' | 'too_large' | 'wants_input'; readonly why: string }
 export type Notification = { readonly method: string; readonly params: JsonObject }
-
-const BOUNDS: JsonBounds = { bytes: MAX_UPSTREAM_LIMITS.net_bytes, depth: 64, nodes: 200_000 }
-const unreadable = (why: string): Result<never, Unreadable> => err({ kind: 'unreadable', why })
 
 export async function readResponse(
   { headers, body }: Pick<HttpAnswer, 'headers' | 'body'>,
@@ -49,16 +46,13 @@ async function fromStream(
   heard: (notification: Notification) => Promise<void>,
 ): Promise<Result<Response, Unreadable>> {
   for await (const data of eventsIn(body)) {
-    const message = messageIn(Buffer.from(data))
+    const message = parseMessage(Buffer.from(data))
     if (!message.ok) return message
     const { method, params } = message.value
     if (typeof method !== 'string') return responseOf(message.value, id, Buffer.from(data)) // leaving the loop closes the stream
+    const wanted = serverRequest(message.value)
+    if (wanted !== undefined) return wantsInput(wanted)
     if (!('id' in message.value)) await heard({ method, params: isObject(params) ? params : {} })
-    else if (method !== 'ping')
-      return err({
-        kind: 'wants_input',
-        why: `the server sent a request of its own, \`${method.slice(0, 64)}\``,
-      })
   }
   return unreadable('the stream ended without an answer')
 }
@@ -87,28 +81,6 @@ async function* eventsIn(body: AsyncIterable<Uint8Array>): AsyncIterable<string>
 }
 
 const responseIn = (bytes: Uint8Array, id: string): Result<Response, Unreadable> => {
-  const message = messageIn(bytes)
+  const message = parseMessage(bytes)
   return message.ok ? responseOf(message.value, id, bytes) : message
-}
-
-function messageIn(bytes: Uint8Array): Result<JsonObject, Unreadable> {
-  const parsed = parseJson(bytes, BOUNDS)
-  if (!parsed.ok) return unreadable(`the answer is not JSON that we accept: ${parsed.error.detail}`)
-  return isObject(parsed.value) && parsed.value['jsonrpc'] === '2.0'
-    ? ok(parsed.value)
-    : unreadable('the answer is not one JSON-RPC message')
-}
-
-function responseOf(message: JsonObject, id: string, bytes: Uint8Array): Result<Response, Unreadable> {
-  const { result, error } = message
-  if (error !== undefined && result === undefined && isObject(error)) {
-    const { code, message: text, data = null } = error
-    const named = message['id'] === id || message['id'] === null || message['id'] === undefined
-    if (typeof code === 'number' && typeof text === 'string' && named)
-      return ok({ kind: 'error', error: { code, message: text, data }, bytes })
-  }
-  if (message['id'] !== id) return unreadable('the server answered another request')
-  return isObject(result) && error === undefined
-    ? ok({ kind: 'result', result, bytes })
-    : unreadable('the answer has no result')
 }

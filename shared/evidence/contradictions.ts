@@ -11,7 +11,7 @@ import { approvalId, attestationId, splitId } from '../ids.ts'
 import { DEFAULT_LIMITS, LIMITS } from '../limits.ts'
 import { type Destination, isListed } from '../plan/egress-hosts.ts'
 import type { Connection, Outcome, Plan, StreamSummary } from '../plan/plan.ts'
-import { isEdgePlan, MAX_LISTED_CONNECTIONS } from '../plan/plan.ts'
+import { isEdgePlan, MAX_LISTED_CONNECTIONS, mcpRequestOf } from '../plan/plan.ts'
 import type { CallState, Execution, Grant, Predicate, Statement } from './statement.ts'
 import {
   EDGE_EXECUTOR,
@@ -19,6 +19,7 @@ import {
   executionDigest,
   ISOLATE,
   SANDBOXES,
+  STDIO_ORIGIN,
   UNSTARTED,
   UPSTREAM_CLIENT,
 } from './statement.ts'
@@ -114,6 +115,9 @@ const ENDS: Readonly<Record<Plan['tier'], readonly string[]>> = {
   C: ENDS_OF_PROCESSES,
   M: ENDS_OF_UPSTREAMS,
 }
+/** A worker speaks with an MCP server in tier C like the edge with a remote one. */
+const endsOf = (plan: Plan | null): readonly string[] =>
+  mcpRequestOf(plan) === undefined ? ENDS[plan?.tier ?? 'C'] : ENDS_OF_UPSTREAMS
 const ENDS_OF_SOME: ReadonlySet<string> = new Set(Object.values(ENDS).flat())
 
 type Rules<T, Context, Fields extends keyof T = keyof T> = {
@@ -194,7 +198,7 @@ const EXECUTION: Rules<Execution, Context> = {
     const at = '/outcome'
     if ((outcome === null) !== (who === EDGE_EXECUTOR)) yield { at, what: 'ending' } // only an executor sees an outcome
     if (outcome === null) return
-    const own = ENDS[plan?.tier ?? 'C']
+    const own = endsOf(plan)
     if (ENDS_OF_SOME.has(outcome.kind) && !own.includes(outcome.kind)) yield { at, what: 'tier' }
     if (outcome.kind === 'invalid_output' && plan?.executor.output === undefined) yield { at, what: 'output' }
     if (!ran && !unended) yield { at, what: 'started' }
@@ -272,8 +276,16 @@ const EXECUTION: Rules<Execution, Context> = {
   },
   *upstream({ upstream, outcome }, { who, plan }) {
     const at = '/upstream'
-    if ((upstream !== undefined) !== (who === UPSTREAM_CLIENT)) yield { at, what: 'exchange' }
+    const request = mcpRequestOf(plan)
+    const onWorker = who === 'sandbox' && request?.method === 'tools/call'
+    if ((upstream !== undefined) !== (who === UPSTREAM_CLIENT || onWorker)) yield { at, what: 'exchange' }
     if (upstream === undefined) return
+    if (request?.method === 'tools/call') {
+      if (upstream.name !== request.upstream) yield { at: `${at}/name`, what: 'exchange' }
+      if (upstream.origin !== STDIO_ORIGIN) yield { at: `${at}/origin`, what: 'exchange' }
+      if (upstream.definition_sha256 !== request.definition)
+        yield { at: `${at}/definition_sha256`, what: 'exchange' }
+    }
     if (plan?.tier === 'M') {
       const { executor } = plan
       if (upstream.name !== executor.upstream) yield { at: `${at}/name`, what: 'exchange' }

@@ -116,6 +116,8 @@ export const EDGE_EXECUTOR = 'edge'
 export const ISOLATE = 'wasm_isolate'
 /** The executor of an upstream's tool: the edge's MCP client. */
 export const UPSTREAM_CLIENT = 'mcp_client'
+/** The origin of an exchange over standard input and output: the plan has the command. */
+export const STDIO_ORIGIN = 'stdio'
 /** Executors whose statements the edge alone signs; no worker may name one. */
 export const BY_EDGE: readonly string[] = [EDGE_EXECUTOR, ISOLATE, UPSTREAM_CLIENT]
 /**

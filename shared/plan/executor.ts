@@ -2,7 +2,8 @@
 
 import { z } from 'zod'
 import { PATTERNS } from '../ids.ts'
-import { Argv, ArgvItem, EnvName, Stdin, Tier } from './plan.ts'
+import { McpRequest } from './mcp-server.ts'
+import { Argv, Environment, Stdin, Tier } from './plan.ts'
 
 export const FromArgument = z.strictObject({ arg: z.string().min(1).max(64) })
 
@@ -16,7 +17,7 @@ export const ProcessExecutor = z.strictObject({
    */
   argv: Argv,
   stdin: Stdin,
-  env: z.record(EnvName, ArgvItem).optional(),
+  env: Environment.optional(),
   cwd: FromArgument.optional(),
   /** An argument that may ask for less time than the tool's limit. */
   timeout_ms: FromArgument.optional(),
@@ -25,3 +26,15 @@ export const ProcessExecutor = z.strictObject({
   /** The values that argv[0] may have, if an argument fills it. */
   allowed_executables: z.array(z.string().min(1).max(256)).max(256).optional(),
 })
+
+/** How a worker runs an MCP server that speaks over standard input and output. Always tier C. */
+export const ServerProcess = z.strictObject({
+  /** The program and its arguments, as they are: nothing in them is filled in. */
+  command: Argv,
+  env: Environment.optional(),
+  profile: z.string().regex(PATTERNS.name).optional(),
+})
+
+/** A tool of such a server, or its list of tools. */
+export const StdioExecutor = ServerProcess.extend({ kind: z.literal('stdio'), request: McpRequest })
+export type StdioExecutor = z.infer<typeof StdioExecutor>

@@ -7,6 +7,7 @@ import { PATTERNS } from '../ids.ts'
 import { LIMITS, MAX_BUDGET, MAX_LIMITS, MAX_SKILL_LIMITS } from '../limits.ts'
 import { MAX_UPSTREAM_LIMITS } from '../upstream-limits.ts'
 import { InputFiles } from './call-files.ts'
+import { McpRequest } from './mcp-server.ts'
 
 const bounded = (max: number) => z.int().min(1).max(max)
 
@@ -102,14 +103,16 @@ export const Credentials = z
   )
 
 const NUL_FREE = /^[^\0]*$/
-export const ArgvItem = z.string().max(LIMITS.argv_item_bytes).regex(NUL_FREE, 'NUL is not allowed')
+const ArgvItem = z.string().max(LIMITS.argv_item_bytes).regex(NUL_FREE, 'NUL is not allowed')
 export const Argv = z.array(ArgvItem).min(1).max(LIMITS.argv_items)
-export const EnvName = z
+const EnvName = z
   .string()
   .regex(
     /^[A-Z_][A-Z0-9_]{0,63}$/,
     'must be the name of an environment variable: 1 to 64 of `A-Z`, `0-9` and `_`, not beginning with a digit',
   )
+
+export const Environment = z.record(EnvName, ArgvItem)
 
 /**
  * The source of standard input: nothing, all arguments as canonical JSON, or the text of one
@@ -130,11 +133,13 @@ export const ProcessPlan = z.strictObject({
     kind: z.literal('process'),
     argv: Argv,
     stdin: Stdin,
-    env: z.record(EnvName, ArgvItem),
+    env: Environment,
     /** Relative to the workspace; never leaves it. */
     cwd: z.string().max(4096).regex(NUL_FREE),
     /** JSON Schema of the single value on standard output, if the tool declares one. */
     output: z.record(z.string(), z.unknown()).optional(),
+    /** The program is an MCP server; the worker sends it this request. Tier C only. */
+    mcp: McpRequest.optional(),
   }),
   egress: z.strictObject({ mode: EgressMode, hosts: z.array(HostPattern).max(64) }),
   /** A profile that the worker's operator added; a worker without it refuses. */
@@ -300,6 +305,14 @@ export type Plan = ProcessPlan | SkillPlan | UpstreamPlan
 /** Whether the edge itself executes the plan, without a worker. */
 export const isEdgePlan = (plan: Plan): plan is SkillPlan | UpstreamPlan =>
   plan.tier === 'A' || plan.tier === 'M'
+
+/** The request of a plan whose program is an MCP server. */
+export const mcpRequestOf = (plan: Plan | null | undefined): McpRequest | undefined =>
+  plan === null || plan === undefined || isEdgePlan(plan) ? undefined : plan.executor.mcp
+
+/** The upstream that a call reaches, at the edge or on a worker; undefined if it reaches none. */
+export const upstreamOfPlan = (plan: Plan | null): string | undefined =>
+  plan?.tier === 'M' ? plan.executor.upstream : mcpRequestOf(plan)?.upstream
 
 /** The input files of a plan. A call that the edge executes has none. */
 export const inputFilesOf = (plan: Plan | null | undefined): ProcessPlan['files'] =>

@@ -229,7 +229,7 @@ export const OPERATORS = routes({
     body: AgentSpec,
     status: 200,
     result: AgentWithKey,
-    failures: ['limit_reached', 'channel_refused'],
+    failures: ['limit_reached', 'channel_refused', 'invalid_request'],
   },
   listAgents: {
     method: 'GET',

@@ -10,18 +10,13 @@ import {
   UpstreamName,
   UpstreamSpec,
   UpstreamTool,
+  UpstreamWithTools,
 } from '../wire/upstreams.ts'
 import { list, number, routes } from './route.ts'
 
 const named = z.strictObject({ name: UpstreamName })
 const toolOf = named.extend({ tool: ToolName })
 const Done = z.strictObject({ done: z.literal(true) })
-/** An upstream with its tools. */
-const Whole = Upstream.omit({ tools: true }).extend({
-  tools: z.array(UpstreamTool),
-  /** Listed tools that can have no name here, and why. */
-  refused: z.array(z.strictObject({ tool: z.string(), why: z.string() })),
-})
 
 export const UPSTREAM_ROUTES = routes({
   listUpstreams: {
@@ -29,7 +24,7 @@ export const UPSTREAM_ROUTES = routes({
     path: '/v1/upstreams',
     callers: ['operator'],
     action: 'upstream.read',
-    summary: 'List the upstreams: remote MCP servers whose tools agents call through the edge',
+    summary: 'List the upstreams: MCP servers whose tools agents call through Countersign',
     status: 200,
     result: list(Upstream),
     failures: [],
@@ -55,7 +50,7 @@ export const UPSTREAM_ROUTES = routes({
     params: named,
     summary: 'Read an upstream and its tools with their states',
     status: 200,
-    result: Whole,
+    result: UpstreamWithTools,
     failures: ['not_found'],
   },
   refreshUpstream: {
@@ -65,11 +60,11 @@ export const UPSTREAM_ROUTES = routes({
     action: 'upstream.write',
     params: named,
     summary:
-      'Read the tools of an upstream now and compare them with the accepted ones. A tool that differs is refused from then on, until an operator accepts it',
+      'Read the tools of an upstream now and compare them with the accepted ones. A tool that differs is refused from then on, until an operator accepts it. A server that a worker starts is read by a call of its own, which policy decides and the log records',
     body: z.strictObject({}),
     status: 200,
-    result: Whole,
-    failures: ['not_found', 'unavailable'],
+    result: UpstreamWithTools,
+    failures: ['not_found', 'unavailable', 'conflict'],
   },
   removeUpstream: {
     method: 'DELETE',

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { ToolRef } from '../evidence/statement.ts'
 import { Name } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
-import { FromArgument, ProcessExecutor } from '../plan/executor.ts'
+import { FromArgument, ProcessExecutor, StdioExecutor } from '../plan/executor.ts'
 import {
   Credentials,
   EgressMode,
@@ -104,10 +104,22 @@ export const ToolSpec = ProcessToolSpec.extend({
   description: z.string().min(1).max(LIMITS.upstream_description_chars),
   /** The risk that the publisher declares. The tool's grants may raise it. */
   risk: Risk.optional(),
-  executor: z.discriminatedUnion('kind', [ProcessExecutor, SkillExecutor, UpstreamExecutor, NoExecutor]),
+  executor: z.discriminatedUnion('kind', [
+    ProcessExecutor,
+    SkillExecutor,
+    UpstreamExecutor,
+    StdioExecutor,
+    NoExecutor,
+  ]),
   limits: Limits.partial().extend({ fuel: SkillLimits.shape.fuel.optional() }),
 })
 export type ToolSpec = z.infer<typeof ToolSpec>
+
+/** The upstream that a tool belongs to. */
+export function upstreamOf({ executor }: Pick<ToolSpec, 'executor'>): string | undefined {
+  if (executor.kind === 'stdio') return executor.request.upstream
+  return executor.kind === 'upstream' ? executor.upstream : undefined
+}
 
 export const Tool = ToolSpec.extend({ ...ToolRef.shape })
 export type Tool = z.infer<typeof Tool>

@@ -1,18 +1,19 @@
-// Upstreams: remote MCP servers whose tools agents call through the edge, as operators store them,
+// Upstreams: MCP servers whose tools agents call through Countersign, as operators store them,
 // and their tools as operators see and accept them.
 
 import { z } from 'zod'
 import { Name, Sha256, Time, ToolName } from '../fields.ts'
 import { PATTERNS } from '../ids.ts'
 import { LIMITS } from '../limits.ts'
-import { UpstreamAuth, UpstreamLimits } from '../plan/plan.ts'
+import { ServerProcess } from '../plan/executor.ts'
+import { Credentials, HostPattern, Limits, UpstreamAuth, UpstreamLimits, Workspace } from '../plan/plan.ts'
 import { Capability } from './tools.ts'
 
 export const UpstreamName = z
   .string()
   .regex(PATTERNS.upstream, 'must be 1 to 24 of `a-z`, `0-9` and `-`, beginning with a letter')
 
-export const UpstreamSpec = z.strictObject({
+export const HttpUpstream = z.strictObject({
   /** A server that speaks MCP over Streamable HTTP, which the edge calls. */
   kind: z.literal('http'),
   /** Part of the identity of every tool: with another address, each has to be accepted again. */
@@ -26,6 +27,28 @@ export const UpstreamSpec = z.strictObject({
   look_ms: z.int().min(0).max(LIMITS.upstream_look_ms).optional(),
   limits: UpstreamLimits.omit({ net_connections: true }).partial().optional(),
 })
+export type HttpUpstream = z.infer<typeof HttpUpstream>
+
+export const StdioUpstream = ServerProcess.extend({
+  /**
+   * A server that speaks MCP over standard input and output, which a worker starts in tier C for
+   * each call. With another command each tool has to be accepted again.
+   */
+  kind: z.literal('stdio'),
+  /** The hosts that it may reach, through the proxy of its call. */
+  hosts: z.array(HostPattern).max(64).optional(),
+  /** Secrets that it reads as files. The secret's `tools` must list `upstream:NAME`. */
+  secrets: z.array(Name).max(32).optional(),
+  /** Secrets that only its proxy receives. Their `tools` must list `upstream:NAME`. */
+  credentials: Credentials.optional(),
+  workspace: Workspace.optional(),
+  /** The pool whose workers list its tools. A call runs in the pool of its agent. */
+  pool: Name.optional(),
+  limits: Limits.partial().optional(),
+})
+export type StdioUpstream = z.infer<typeof StdioUpstream>
+
+export const UpstreamSpec = z.discriminatedUnion('kind', [HttpUpstream, StdioUpstream])
 export type UpstreamSpec = z.infer<typeof UpstreamSpec>
 
 /**
@@ -72,9 +95,8 @@ export const UpstreamTool = z.strictObject({
 })
 export type UpstreamTool = z.infer<typeof UpstreamTool>
 
-export const Upstream = z.strictObject({
+const state = {
   name: UpstreamName,
-  ...UpstreamSpec.shape,
   put_by: Name,
   put_at_ms: Time,
   /** When its tools were last read, and the generation of the protocol that it spoke then. */
@@ -82,16 +104,32 @@ export const Upstream = z.strictObject({
   era: z.enum(['modern', 'legacy']).nullable(),
   /** Why the last look failed; null if it succeeded. */
   fault: z.string().nullable(),
-  /** The number of tools in each state. */
-  tools: z.strictObject({
-    new: z.int(),
-    accepted: z.int(),
-    changed: z.int(),
-    gone: z.int(),
-    refused: z.int(),
-  }),
+}
+/** The number of tools in each state. */
+const UpstreamToolCounts = z.strictObject({
+  new: z.int(),
+  accepted: z.int(),
+  changed: z.int(),
+  gone: z.int(),
+  refused: z.int(),
 })
+const counts = { tools: UpstreamToolCounts }
+export const Upstream = z.discriminatedUnion('kind', [
+  HttpUpstream.extend({ ...state, ...counts }),
+  StdioUpstream.extend({ ...state, ...counts }),
+])
 export type Upstream = z.infer<typeof Upstream>
+
+const whole = {
+  tools: z.array(UpstreamTool),
+  /** Listed tools that can have no name here, and why. */
+  refused: z.array(z.strictObject({ tool: z.string(), why: z.string() })),
+}
+export const UpstreamWithTools = z.discriminatedUnion('kind', [
+  HttpUpstream.extend({ ...state, ...whole }),
+  StdioUpstream.extend({ ...state, ...whole }),
+])
+export type UpstreamWithTools = z.infer<typeof UpstreamWithTools>
 
 /** Both definitions as JSON text with invisible characters escaped, and where they differ. */
 export const UpstreamDiff = z.strictObject({

@@ -3,19 +3,32 @@
 import type { Held } from './mutant.ts'
 
 const CALLS = ['test/edge/upstreams/calls.test.ts']
+const STDIO = ['test/edge/upstreams/stdio.test.ts']
 const DEFINITIONS = ['test/edge/upstreams/definition.test.ts']
 
 export const UPSTREAMS: readonly Held[] = [
   {
     area: 'upstreams',
-    file: 'edge/upstreams/definition.ts',
+    file: 'shared/plan/mcp-server.ts',
     tests: DEFINITIONS,
     lines: [
       [
-        'digestOf({ domain: DIGEST_DOMAIN, upstream: { name, url }, tool })',
-        "digestOf({ domain: DIGEST_DOMAIN, upstream: { name, url: '' }, tool })",
+        '? { name: identity.name, url: identity.url }',
+        "? { name: identity.name, url: '' }",
         'A tool stays accepted when its upstream is pointed at another server.',
       ],
+      [
+        ': { name: identity.name, command: [...identity.command] }',
+        ': { name: identity.name, command: [] }',
+        'A tool stays accepted when its upstream starts another program.',
+      ],
+    ],
+  },
+  {
+    area: 'upstreams',
+    file: 'edge/upstreams/definition.ts',
+    tests: DEFINITIONS,
+    lines: [
       [
         '    if (same.length === 1) continue',
         '    if (same.length >= 1) continue',
@@ -52,7 +65,7 @@ export const UPSTREAMS: readonly Held[] = [
   },
   {
     area: 'upstreams',
-    file: 'edge/upstreams/tool-result.ts',
+    file: 'shared/mcp/tool-result.ts',
     tests: DEFINITIONS,
     titled: 'U08',
     lines: [
@@ -169,9 +182,119 @@ export const UPSTREAMS: readonly Held[] = [
     titled: 'when the edge was killed',
     lines: [
       [
-        "proposal.idempotent && proposal.plan?.tier !== 'M'",
+        'proposal.idempotent && upstreamOfPlan(proposal.plan) === undefined',
         'proposal.idempotent',
         'After a crash the edge sends a call to an upstream a second time.',
+      ],
+    ],
+  },
+  {
+    area: 'upstreams',
+    file: 'edge/call/endings.ts',
+    tests: ['test/edge/call/table.test.ts'],
+    titled: 'U07',
+    lines: [
+      [
+        'upstreamOfPlan(proposal.plan) === undefined',
+        "proposal.plan?.tier !== 'M'",
+        'A call of a server on a worker that was lost is sent a second time.',
+      ],
+    ],
+  },
+  {
+    area: 'upstreams',
+    file: 'worker/upstreams/server-call.ts',
+    tests: STDIO,
+    titled: 'U01|U07',
+    lines: [
+      [
+        '    return definitionDigest(identity, found) === definition\n',
+        "    return definition !== ''\n",
+        'A server that a worker starts shows another definition than the accepted one, and is called.',
+      ],
+      [
+        "return outcome === undefined ? cleaned({ kind: 'no_answer', detail: how }, this.#mask) : ended",
+        'return cleaned(unavailable(how), this.#mask)',
+        'A call that may have run is reported as one that did not, and is proposed again.',
+      ],
+    ],
+  },
+  {
+    area: 'upstreams',
+    file: 'shared/mcp/messages.ts',
+    tests: STDIO,
+    titled: 'U07|U08',
+    lines: [
+      [
+        "if (message['id'] !== id) return unreadable",
+        "if (message['id'] === 'x') return unreadable",
+        'A server answers another request, and its words count as the answer to this call.',
+      ],
+      [
+        "typeof method === 'string' && id !== undefined && method !== 'ping'",
+        "typeof method === 'string' && id === 'x' && method !== 'ping'",
+        'A call waits for a server that asks for sampling until its time is over.',
+      ],
+    ],
+  },
+  {
+    area: 'upstreams',
+    file: 'edge/directory/directory.ts',
+    tests: STDIO,
+    titled: 'U02',
+    lines: [
+      [
+        '  if (listing === undefined) return tools.get(name)\n',
+        '  if (listing === undefined) return tools.get(name) ?? [...listings.values()].find((one) => one.tool.tool.name === name)?.tool\n',
+        'An agent reads definitions of tools that nobody has accepted.',
+      ],
+    ],
+  },
+  {
+    area: 'upstreams',
+    file: 'edge/tenant/tenant-object.ts',
+    tests: STDIO,
+    titled: 'U02',
+    lines: [
+      [
+        'if (isOwnAgent(name))',
+        'if (false && isOwnAgent(name))',
+        'An operator makes an agent whose calls look like those of the edge.',
+      ],
+    ],
+  },
+  {
+    area: 'upstreams',
+    file: 'edge/tools/stdio-server.ts',
+    tests: STDIO,
+    titled: 'secrets of the upstream',
+    lines: [
+      [
+        'name: upstream === undefined ? name :',
+        'name: name !== undefined ? name :',
+        'A secret that was given to one tool reaches a server of that name.',
+      ],
+    ],
+  },
+  {
+    area: 'upstreams',
+    file: 'shared/evidence/contradictions.ts',
+    tests: ['test/shared/upstream-exchange.test.ts'],
+    lines: [
+      [
+        "const onWorker = who === 'sandbox' && request?.method === 'tools/call'",
+        'const onWorker = upstream !== undefined',
+        'A worker leaves out what was sent to a server.',
+      ],
+      [
+        "mcpRequestOf(plan) === undefined ? ENDS[plan?.tier ?? 'C'] : ENDS_OF_UPSTREAMS",
+        "ENDS[plan?.tier ?? 'C'].concat(ENDS_OF_UPSTREAMS)",
+        'A worker reports the exit of a server as the success of a call that it never sent.',
+      ],
+      [
+        'if (upstream.definition_sha256 !== request.definition)',
+        "if (upstream.definition_sha256 === '')",
+        'A worker attests another definition than the accepted one.',
       ],
     ],
   },
@@ -182,7 +305,7 @@ export const UPSTREAMS: readonly Held[] = [
     titled: 'a tool whose definition changes',
     lines: [
       [
-        'age < (upstream.look_ms ?? LIMITS.upstream_look_ms)',
+        'age < (upstream.spec.look_ms ?? LIMITS.upstream_look_ms)',
         'age < LIMITS.upstream_look_ms * 60',
         'A tool runs although its definition has changed since the last look.',
       ],

@@ -9,6 +9,7 @@ import { ownFolder, removeFolder } from '../host/owned-folders.ts'
 import type { EdgeLink } from '../link/client.ts'
 import { launch, type Sandbox } from '../sandbox/launch.ts'
 import { SecretMask } from '../sandbox/streams/secret-mask.ts'
+import { ServerCall } from '../upstreams/server-call.ts'
 import { type ExecutionResult, notStarted } from './attestation.ts'
 import { checkOutput } from './check-output.ts'
 import type { CallInFlight, StopReason } from './in-flight.ts'
@@ -60,7 +61,7 @@ export async function runInSandbox(
 async function runInFolder(
   runFolder: string | undefined,
   stdin: Buffer | undefined,
-  { grant, plan, secrets }: VerifiedClaim,
+  { grant, plan, args, secrets }: VerifiedClaim,
   { stop: { signal }, cleanups }: CallInFlight,
   { link, runFolders, sandbox, output, ceilings }: Resources,
 ): Promise<ExecutionResult> {
@@ -74,9 +75,13 @@ async function runInFolder(
     folders.push(outputs)
     const limits = effectiveLimits(plan.limits, ceilings, grant.deadline_ms - link.clock.now())
     const started_at_ms = Math.max(grant.issued_at_ms, link.clock.now()) // L9
+    const { mcp } = plan.executor
+    const server =
+      mcp === undefined ? undefined : new ServerCall(call, mcp, plan, args, new SecretMask(secrets))
     const { enforcement, cgroup, ...report } = await launch(sandbox, {
       plan: { ...plan, limits },
       stdin,
+      converse: server?.converse,
       secrets,
       runFolder,
       inputs: inputs.value,
@@ -95,15 +100,18 @@ async function runInFolder(
       ? await collectOutputFiles(outputs, { call, mask: new SecretMask(secrets), link, until_ms, signal })
       : undefined
     const streams = output.end()
+    const outcome =
+      server?.outcome(report.outcome, interruption(signal, report.outcome) === undefined) ??
+      interruption(signal, report.outcome) ??
+      checkOutput(report.outcome, plan, report.stdout, streams.stdout)
     const execution = {
       ...report,
       connections: [...report.connections],
-      outcome:
-        interruption(signal, report.outcome) ??
-        checkOutput(report.outcome, plan, report.stdout, streams.stdout),
+      outcome,
       sandbox_enforcement: enforcement,
       limits,
       ...(files === undefined ? {} : { files }),
+      ...(server?.exchange === undefined ? {} : { upstream: server.exchange }),
       // A cgroup that was not proven to the edge is not attested.
       ...(cgroup === undefined ? {} : { cgroup: cgroup && grant.proven?.cgroups !== false }),
       started_at_ms,

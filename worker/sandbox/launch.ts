@@ -2,6 +2,7 @@
 // argv → process → streams → end of every process → verdict. A call may take a warm sandbox; after
 // that the two ways are the same.
 
+import { LIMITS } from '../../shared/limits.ts'
 import type {
   Connection,
   EgressMode,
@@ -49,6 +50,11 @@ export type SandboxCall = {
   readonly plan: Plan
   /** Undefined is an empty standard input. */
   readonly stdin?: Uint8Array | undefined
+  /**
+   * Speaks with the program over its standard input and output. When it returns, the program is
+   * ended; what it returns is the call's output instead of what the program wrote.
+   */
+  readonly converse?: ((pipes: LivePipes) => Promise<Uint8Array>) | undefined
   /** The values of the secrets that the plan names. */
   readonly secrets?: Readonly<Record<string, string>> | undefined
   /**
@@ -73,6 +79,12 @@ export type SandboxCall = {
   readonly onSurvivors?: (() => void) | undefined
   /** Ends the call at once. */
   readonly signal?: AbortSignal | undefined
+}
+
+/** Standard input and output of a running program. `output` is not masked. */
+export type LivePipes = {
+  readonly write: (text: string) => void
+  readonly output: AsyncIterable<Uint8Array>
 }
 
 /** A call with the mask that all its output passes through. */
@@ -164,12 +176,13 @@ type StartedCall = {
 async function startCall(
   equipment: Equipment,
   admitted: AdmittedPlan,
-  { stdin, secrets, runFolder, inputs, outputs, signal }: SandboxCall,
+  { stdin, converse, secrets, runFolder, inputs, outputs, signal }: SandboxCall,
   prepared: Pick<WarmStock, 'take'> | undefined,
 ): Promise<Result<StartedCall, Outcome>> {
   const cancelled = (): boolean => signal?.aborted === true
   if (cancelled()) return err({ kind: 'cancelled' })
-  const released = prepared?.take(admitted, stdin)
+  const live = converse !== undefined
+  const released = live ? undefined : prepared?.take(admitted, stdin)
   if (released !== undefined)
     return ok({ ...released, argv_sha256: argvDigest(released.started.command, released.delivery) })
   const settled = await setUpCall(equipment, admitted, { runFolder, inputs, outputs, secrets })
@@ -185,7 +198,7 @@ async function startCall(
   try {
     return ok({
       setting,
-      started: await start(equipment, command, { gated: false, stdin, secrets }),
+      started: await start(equipment, command, { gated: false, stdin, live, secrets }),
       argv_sha256: argvDigest(command),
     })
   } catch (error) {
@@ -238,7 +251,11 @@ async function followToEnd(
     new OutputCapture(name, call.plan.limits.output_bytes, keep, () => stopper.stop('output_cap'))
   const [stdout, stderr] = [capture('stdout'), capture('stderr')]
   const [maskedOut, maskedErr] = [call.mask.stream(), call.mask.stream()]
-  const streams = [follow(wired.stdout, maskedOut, stdout), follow(wired.stderr, maskedErr, stderr)]
+  const talk = call.converse === undefined ? undefined : new Talk(wired, call.converse, stopper)
+  const streams = [
+    talk?.over ?? follow(wired.stdout, maskedOut, stdout),
+    follow(wired.stderr, maskedErr, stderr),
+  ]
 
   const started = Date.now()
   stopper.watch(pid, call)
@@ -263,7 +280,7 @@ async function followToEnd(
   const gone = emptied && (await allProcessesGone(pid, status, mark, started))
   if (!gone) call.onSurvivors?.()
   await drained(streams)
-  stdout.take(maskedOut.end())
+  stdout.take(talk === undefined ? maskedOut.end() : talk.output)
   stderr.take(maskedErr.end())
   if ((await Promise.all(watches.map((watch) => watch.end()))).includes(true)) stopper.stop('workspace_cap')
 
@@ -283,6 +300,33 @@ async function followToEnd(
   return { outcome, stdout: stdout.finish(), stderr: stderr.finish() }
 }
 
+/** A conversation with the program. Its output is masked by the one who speaks. */
+class Talk {
+  output: Buffer = Buffer.alloc(0)
+  readonly over: Promise<void>
+
+  constructor(
+    wired: Pick<Stdio, 'stdin' | 'stdout'>,
+    converse: NonNullable<SandboxCall['converse']>,
+    stopper: Stopper,
+  ) {
+    this.over = this.#hold(wired, converse).finally(() => {
+      wired.stdin?.end() // most servers exit at the end of their input
+      stopper.finishWithin(LIMITS.stdio_exit_ms)
+    })
+    this.over.catch(ignore) // `drained` reports it after the program's end
+  }
+
+  async #hold(
+    { stdin, stdout }: Pick<Stdio, 'stdin' | 'stdout'>,
+    converse: NonNullable<SandboxCall['converse']>,
+  ) {
+    stdout.on('error', () => stdout.destroy())
+    const pipes = { write: (text: string) => void stdin?.write(text), output: stdout }
+    this.output = Buffer.from(await converse(pipes))
+  }
+}
+
 /**
  * Ends the call early, once, for the first reason. Sends SIGKILL only, which a tool can't ignore
  * (S36).
@@ -294,6 +338,7 @@ class Stopper {
   #pid: number | undefined
   #timer: NodeJS.Timeout | undefined
   #turn: NodeJS.Immediate | undefined
+  #finish: NodeJS.Timeout | undefined
   #unsubscribe: () => void = ignore
 
   constructor(group: Group | undefined, wired: Pick<Stdio, 'closeLifeline' | 'status'>) {
@@ -311,6 +356,11 @@ class Stopper {
     signal?.addEventListener('abort', cancel, { once: true })
     this.#unsubscribe = () => signal?.removeEventListener('abort', cancel)
     if (signal?.aborted === true) cancel() // it was aborted while the call waited for its pipes
+  }
+
+  /** Ends a program that has nothing more to do, if it does not exit in time. */
+  finishWithin(ms: number): void {
+    if (this.#pid !== undefined) this.#finish = setTimeout(() => this.stop('finished'), ms)
   }
 
   stop(why: Stop): void {
@@ -332,6 +382,7 @@ class Stopper {
   over(endedItself: boolean): void {
     this.#pid = undefined
     clearTimeout(this.#timer)
+    clearTimeout(this.#finish)
     clearImmediate(this.#turn)
     if (endedItself && (this.why === 'timeout' || this.why === 'cancelled')) this.why = undefined
     this.#unsubscribe()

@@ -214,6 +214,15 @@ export type ProcessPlan = {
     readonly env: Readonly<Record<string, string>>
     readonly cwd: string
     readonly output?: Readonly<Record<string, unknown>>
+    readonly mcp?: {
+      readonly method: 'tools/call'
+      readonly upstream: string
+      readonly tool: string
+      readonly definition: string
+    } | {
+      readonly method: 'tools/list'
+      readonly upstream: string
+    }
   }
   readonly egress: {
     readonly mode: 'none' | 'preflight' | 'strict'

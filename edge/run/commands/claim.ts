@@ -14,6 +14,7 @@ import { failure } from '../../../shared/failures.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import {
   isEdgePlan,
+  mcpRequestOf,
   type Plan,
   type ProcessPlan,
   type SkillPlan,
@@ -385,6 +386,8 @@ function secretsFor(
   { tool }: Proposal,
   plan: Plan,
 ): Record<string, string> | undefined {
-  const withheld = vault.withholds({ name: tool.name, secrets: plan.secrets, credentials: plan.credentials })
+  const upstream = mcpRequestOf(plan)?.upstream
+  const name = upstream === undefined ? tool.name : `upstream:${upstream}`
+  const withheld = vault.withholds({ name, secrets: plan.secrets, credentials: plan.credentials })
   return withheld === undefined ? vault.values(secretsOf(plan)) : undefined
 }

@@ -9,11 +9,11 @@ import type { CallState, Statement } from '../../../shared/evidence/statement.ts
 import { endingOf } from '../../../shared/evidence/statement.ts'
 import { failure } from '../../../shared/failures.ts'
 import type { OutputFiles } from '../../../shared/plan/call-files.ts'
-import { isEdgePlan } from '../../../shared/plan/plan.ts'
+import { isEdgePlan, mcpRequestOf } from '../../../shared/plan/plan.ts'
 import type { Result } from '../../../shared/result.ts'
 import { err, ok } from '../../../shared/result.ts'
 import type { Settlement } from '../../../shared/wire/workers.ts'
-import { identityOf } from '../../bindings.ts'
+import { identityOf, tenantUpstreams } from '../../bindings.ts'
 import type { CallRecord, Running } from '../../call/lifecycle.ts'
 import { hasEnded } from '../../call/lifecycle.ts'
 import type { StoredOutput } from '../../call/run.ts'
@@ -42,7 +42,7 @@ export async function settleForWorker(
   worker: WorkerKey,
   settlement: Settlement,
 ): Promise<Result<Settled>> {
-  return run.transact((tx): Result<Settled> => {
+  const settled = await run.transact((tx): Result<Settled> => {
     const record = run.store.call(n)
     if (record === undefined) return err(NO_CALL)
     const earlier = earlierSettlement(run, record, settlement)
@@ -60,6 +60,21 @@ export async function settleForWorker(
     const done = attest(tx, record, running.value, { statement, envelope, output })
     return done.ok ? ok({ state: ending.state, attestation: envelope }) : done
   })
+  if (settled.ok) reportChangedTool(run, n)
+  return settled
+}
+
+/**
+ * Quarantines a tool of which the worker found another definition. If the report is lost, the next
+ * worker compares again and refuses the call as well (U01).
+ */
+function reportChangedTool(run: RunContext, n: number): void {
+  const record = run.store.call(n)
+  const request = mcpRequestOf(record?.proposal.plan)
+  if (run.row === undefined || record?.status.state !== 'failed' || request?.method !== 'tools/call') return
+  if (record.status.error !== 'tool_changed') return
+  const upstreams = tenantUpstreams(run.env, run.row.record.tenant)
+  run.waitUntil(upstreams.differed(request.upstream, request.tool, request.definition).catch(() => undefined))
 }
 
 /**

@@ -105,6 +105,22 @@ test('D17 L3 a standing answer to an interpreter covers only the same arguments'
   expect(key({ plan: shell })).toBe(key({ plan: shell }))
 })
 
+test('L3 a standing answer to a tool of an MCP server covers other arguments, and no other definition', () => {
+  const server = (definition: string, argv: string[] = ['node', '/opt/docs-mcp.js']) => ({
+    executor: {
+      ...plan.executor,
+      argv,
+      mcp: { method: 'tools/call' as const, upstream: 'docs', tool: 'search', definition },
+    },
+  })
+  const of = key({ plan: server('a'.repeat(64)) })
+  expect(key({ plan: server('a'.repeat(64)), args: '6' })).toBe(of)
+  expect(key({ plan: server('b'.repeat(64)) })).not.toBe(of)
+  expect(key({ plan: server('a'.repeat(64), ['node', '/opt/other.js']) })).not.toBe(of)
+  // Another call of the run could have changed the script that the interpreter reads.
+  expect(mayStand({ ...plan, ...server('a'.repeat(64)), workspace: 'run' })).toBe(false)
+})
+
 test('L3 no standing answer covers a call with input files', () => {
   expect(mayStand(plan)).toBe(true)
   expect(mayStand({ ...plan, files: [{ path: 'a', sha256: '0'.repeat(64), bytes: 1 }] })).toBe(false)

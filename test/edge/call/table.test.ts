@@ -5,6 +5,8 @@ import { expect, test } from 'vitest'
 import { dueAt } from '../../../edge/call/due-at.ts'
 import type { CallRecord, Event, Status } from '../../../edge/call/lifecycle.ts'
 import { hasEnded, step } from '../../../edge/call/lifecycle.ts'
+import { DEFAULT_LIMITS } from '../../../shared/limits.ts'
+import type { ProcessPlan } from '../../../shared/plan/plan.ts'
 import {
   after,
   answered,
@@ -323,4 +325,22 @@ test('L2 an idempotent call that loses its worker is granted again twice, and en
     states.push(status.state)
   }
   expect(states).toEqual(['granted', 'granted', 'indeterminate'])
+})
+
+test('U07 an idempotent call of an upstream that loses its worker ends indeterminate at the first loss', () => {
+  const mcp = { method: 'tools/call', upstream: 'docs', tool: 'search', definition: 'd'.repeat(64) } as const
+  const plan: ProcessPlan = {
+    tier: 'C',
+    executor: { kind: 'process', argv: ['docs-mcp'], stdin: 'none', env: {}, cwd: '', mcp },
+    egress: { mode: 'strict', hosts: [] },
+    secrets: [],
+    workspace: 'call',
+    limits: DEFAULT_LIMITS,
+  }
+  const sent = proposal({ idempotent: true, plan })
+  const granted = after(sent, [{ kind: 'proposed', decision: decision('allow'), ask: null }, T0])
+  const running = step({ proposal: sent, status: granted }, claimed('w1'), T0)
+  if (!running.ok) throw new Error(running.error.detail)
+  const lost = step({ proposal: sent, status: running.value.status }, { kind: 'due' }, T0 + 300_000)
+  expect(lost.ok && lost.value.status.state).toBe('indeterminate')
 })

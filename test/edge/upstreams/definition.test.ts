@@ -4,16 +4,11 @@
 import { describe, expect, test } from 'vitest'
 import { outputSchemaOf } from '../../../edge/tools/mcp-result.ts'
 import { mirroredHeaders } from '../../../edge/upstreams/client.ts'
-import {
-  definitionDigest,
-  parseTools,
-  publishedText,
-  toolContract,
-} from '../../../edge/upstreams/definition.ts'
+import { parseTools, publishedText, toolContract } from '../../../edge/upstreams/definition.ts'
 import { changesBetween } from '../../../edge/upstreams/definition-diff.ts'
-import { refusal, toolResult } from '../../../edge/upstreams/tool-result.ts'
 import type { Json } from '../../../shared/bytes/json.ts'
-import type { UpstreamPlan } from '../../../shared/plan/plan.ts'
+import { refusal, toolResult } from '../../../shared/mcp/tool-result.ts'
+import { definitionDigest } from '../../../shared/plan/mcp-server.ts'
 
 const SERVER = { name: 'docs', url: 'https://mcp.example.com/mcp' }
 const TERMS = { capabilities: [], sensitive: true, idempotent: false }
@@ -26,7 +21,7 @@ const tool = (more: Record<string, Json> = {}): Record<string, Json> => ({
 const contractOf = (json: Record<string, Json>) => {
   const [definition] = parseTools([json], SERVER).tools
   if (definition === undefined) throw new Error('the tool has no name')
-  return toolContract(SERVER, definition, TERMS)
+  return toolContract({ name: SERVER.name, spec: { kind: 'http', url: SERVER.url } }, definition, TERMS)
 }
 
 describe('U01 pins', () => {
@@ -51,6 +46,8 @@ describe('U01 pins', () => {
     expect(definitionDigest({ ...SERVER, name: 'docs2' }, tool())).not.toBe(pinned)
     expect(definitionDigest({ ...SERVER, url: 'https://mcp.example.com/other' }, tool())).not.toBe(pinned)
     expect(definitionDigest(SERVER, Object.fromEntries(Object.entries(tool()).reverse()))).toBe(pinned)
+    const started = definitionDigest({ name: 'docs', command: ['docs-mcp'] }, tool())
+    expect(definitionDigest({ name: 'docs', command: ['docs-mcp', '--all'] }, tool())).not.toBe(started)
   })
 })
 
@@ -145,12 +142,10 @@ test('a difference names each place with both values, and shows invisible charac
 })
 
 describe('a whole result', () => {
-  const planWith = (output_schema?: Record<string, unknown>) => {
-    const output = outputSchemaOf({ result: 'mcp', ...(output_schema && { output_schema }) }) ?? {}
-    return { executor: { output } } as unknown as UpstreamPlan // only this part of it is read
-  }
+  const schemaWith = (output_schema?: Record<string, unknown>) =>
+    outputSchemaOf({ result: 'mcp', ...(output_schema && { output_schema }) })
   const kept = (result: Record<string, Json>, schema?: Record<string, unknown>) => {
-    const { outcome, output } = toolResult(planWith(schema), result, (value) => value)
+    const { outcome, output } = toolResult(schemaWith(schema), result, (value) => value)
     return [outcome.kind, output === '' ? null : JSON.parse(output)] as const
   }
 
@@ -196,7 +191,7 @@ describe('a whole result', () => {
 
   test('a whole result is masked before it is checked', () => {
     const masked = <T>(value: T): T => JSON.parse(JSON.stringify(value).replaceAll('hunter2', 'SECRET')) as T
-    const { output } = toolResult(planWith(), { content: [{ type: 'text', text: 'hunter2' }] }, masked)
+    const { output } = toolResult(schemaWith(), { content: [{ type: 'text', text: 'hunter2' }] }, masked)
     expect(output).toBe('{"content":[{"text":"SECRET","type":"text"}]}')
   })
 })

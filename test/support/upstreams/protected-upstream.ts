@@ -3,7 +3,7 @@
 import { type Bundle, verifyBundle } from '../../../shared/evidence/bundle.ts'
 import type { Execution } from '../../../shared/evidence/statement.ts'
 import type { Client } from '../../../shared/routes/client.ts'
-import type { UpstreamSpec, UpstreamToolTerms } from '../../../shared/wire/upstreams.ts'
+import type { HttpUpstream, UpstreamToolTerms } from '../../../shared/wire/upstreams.ts'
 import { unwrap } from '../fixtures.ts'
 import type { FakeUpstream } from './fake-upstream.ts'
 
@@ -18,8 +18,8 @@ export class ProtectedUpstream {
     this.#operator = operator
   }
 
-  async put(spec: Partial<UpstreamSpec> = {}): Promise<void> {
-    const body: UpstreamSpec = { kind: 'http', url: this.fake.url, ...spec }
+  async put(spec: Partial<HttpUpstream> = {}): Promise<void> {
+    const body: HttpUpstream = { kind: 'http', url: this.fake.url, ...spec }
     unwrap(await this.#operator('putUpstream', { params: { name: this.name }, body }))
   }
 

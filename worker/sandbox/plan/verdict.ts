@@ -10,8 +10,8 @@ import { launcherFailed } from '../kernel/tier-b-fence.ts'
 
 export type Refusal = Extract<Outcome, { kind: 'refused' }>
 export type NotRun = Extract<Outcome, { kind: 'refused' | 'infra' }>
-/** Why the worker ended the call. */
-export type Stop = 'timeout' | 'output_cap' | 'cpu_cap' | 'workspace_cap' | 'cancelled'
+/** Why the worker ended the call. `finished`: it had no more use for the program. */
+export type Stop = 'timeout' | 'output_cap' | 'cpu_cap' | 'workspace_cap' | 'cancelled' | 'finished'
 
 /** How the started program ended: bubblewrap in tier C, the tool in tier B. */
 export type Ending = {
@@ -67,6 +67,7 @@ const NO_FOLDER = /Can't chdir to/
 export function outcomeOf(ending: Ending): Outcome {
   if (ending.spawnError !== undefined) return notStarted(ending.spawnError)
   if (ending.survivors) return infra('processes of the call outlived it')
+  if (ending.stop === 'finished') return { kind: 'exit', code: 0 }
   if (ending.stop !== undefined) return { kind: ending.stop }
   if (ending.outOfMemory) return { kind: 'memory_cap' }
   return ending.status === undefined ? tierBOutcome(ending) : tierCOutcome(ending, ending.status)

@@ -41,9 +41,12 @@ export async function start(
   }
 }
 
-/** Two output streams, the lifeline of a sandbox, and the release pipe of a warm one. */
-const pipesFor = ({ bwrap }: Command, { gated }: StdioInputs): number =>
-  2 + (bwrap === undefined ? 0 : 1) + (gated ? 1 : 0)
+/**
+ * Two output streams, the lifeline of a sandbox, and the release pipe of a warm one or the standard
+ * input of a program that is spoken with.
+ */
+const pipesFor = ({ bwrap }: Command, inlets: StdioInputs): number =>
+  2 + (bwrap === undefined ? 0 : 1) + (inlets.gated || inlets.live === true ? 1 : 0)
 
 function spawn({ program, args, cwd, env }: Command, wiring: Stdio): Spawned {
   const child = execa(program, args, {

@@ -3,7 +3,7 @@
 // end.
 
 import { closeSync, writeSync } from 'node:fs'
-import type { Socket } from 'node:net'
+import { Socket } from 'node:net'
 import { contentOf, fill, inputFile, namelessFile, reopen } from '../../host/file-descriptors.ts'
 import { FIRST_GROUP_FD, GROUP_FDS } from '../kernel/enter-cgroup.ts'
 import type { SocketMode } from '../kernel/seccomp.ts'
@@ -32,6 +32,8 @@ export type StdioInputs =
   | {
       readonly gated: false
       readonly stdin?: Uint8Array | undefined
+      /** Standard input stays open, for a program that is spoken with while it runs. */
+      readonly live?: boolean | undefined
       readonly secrets?: Readonly<Record<string, string>> | undefined
     }
   | { readonly gated: true }
@@ -39,6 +41,8 @@ export type StdioInputs =
 export type Stdio = {
   /** The child's descriptors, by number. */
   readonly stdio: readonly (LentDescriptor | undefined)[]
+  /** Writes to the standard input of a program that is spoken with. */
+  readonly stdin: Socket | undefined
   readonly stdout: Socket
   readonly stderr: Socket
   /** The child has its ends now; ours of them would keep the pipes open. */
@@ -65,7 +69,7 @@ export function wire(
   const childFds: number[] = []
   const ownFds: number[] = []
   const secrets = inlets.gated ? undefined : inlets.secrets
-  const readers: Socket[] = []
+  const sockets: Socket[] = []
   const lend = (fd: number): number => {
     childFds.push(fd)
     return fd
@@ -86,20 +90,23 @@ export function wire(
   const close = (): void => {
     for (const unopened of unused.splice(0)) closeSync(unopened)
     closeChildEnds()
-    for (const reader of readers) reader.destroy()
+    for (const socket of sockets) socket.destroy()
     for (const fd of ownFds.splice(0)) closeSync(fd)
     closeLifeline()
   }
   const output = (): { reader: Socket; childEnd: number } => {
     const pipe = outputPipe(required(unused.shift()))
-    readers.push(pipe.reader)
+    sockets.push(pipe.reader)
     lend(pipe.childEnd)
     return pipe
   }
   try {
     const [stdout, stderr] = [output(), output()]
+    const input = inlets.gated || inlets.live !== true ? undefined : inputPipe(required(unused.shift()))
+    const stdin = input === undefined ? undefined : writer(input.ours)
+    if (stdin !== undefined) sockets.push(stdin)
     const stdio: LentDescriptor[] = [
-      readEnd(files, inlets, lend),
+      input === undefined ? readEnd(files, inlets, lend) : reads(lend(input.childEnd)),
       writes(stdout.childEnd),
       writes(stderr.childEnd),
     ]
@@ -140,6 +147,7 @@ export function wire(
     const readStatus = (): string => (status === undefined ? '' : contentOf(status))
     return {
       stdio,
+      stdin,
       stdout: stdout.reader,
       stderr: stderr.reader,
       closeChildEnds,
@@ -156,6 +164,13 @@ export function wire(
 
 const reads = (fd: number): LentDescriptor => ({ fd, to: 'read' })
 const writes = (fd: number): LentDescriptor => ({ fd, to: 'write' })
+
+/** Never blocks: a program that does not read must not stop the worker. Its end is no error of ours. */
+function writer(fd: number): Socket {
+  const socket = new Socket({ fd, readable: false, writable: true })
+  socket.on('error', () => socket.destroy())
+  return socket
+}
 
 /**
  * Standard input, if it is known already: a file, which unlike a FIFO can be reopened as /dev/stdin

@@ -283,6 +283,32 @@ class ProcessPlanExecutorStdin(_ProcessPlanExecutorStdinRequired, _ProcessPlanEx
     """Fields of `ProcessPlanExecutorStdin`."""
 
 
+_ProcessPlanExecutorMcp1Required = TypedDict("_ProcessPlanExecutorMcp1Required", {
+    "method": Literal["tools/call"],
+    "upstream": str,
+    "tool": str,
+    "definition": str,
+})
+_ProcessPlanExecutorMcp1Optional = TypedDict("_ProcessPlanExecutorMcp1Optional", {
+}, total=False)
+
+
+class ProcessPlanExecutorMcp1(_ProcessPlanExecutorMcp1Required, _ProcessPlanExecutorMcp1Optional):
+    """Fields of `ProcessPlanExecutorMcp1`."""
+
+
+_ProcessPlanExecutorMcp2Required = TypedDict("_ProcessPlanExecutorMcp2Required", {
+    "method": Literal["tools/list"],
+    "upstream": str,
+})
+_ProcessPlanExecutorMcp2Optional = TypedDict("_ProcessPlanExecutorMcp2Optional", {
+}, total=False)
+
+
+class ProcessPlanExecutorMcp2(_ProcessPlanExecutorMcp2Required, _ProcessPlanExecutorMcp2Optional):
+    """Fields of `ProcessPlanExecutorMcp2`."""
+
+
 _ProcessPlanExecutorRequired = TypedDict("_ProcessPlanExecutorRequired", {
     "kind": Literal["process"],
     "argv": List[str],
@@ -292,6 +318,7 @@ _ProcessPlanExecutorRequired = TypedDict("_ProcessPlanExecutorRequired", {
 })
 _ProcessPlanExecutorOptional = TypedDict("_ProcessPlanExecutorOptional", {
     "output": Dict[str, Any],
+    "mcp": Union[ProcessPlanExecutorMcp1, ProcessPlanExecutorMcp2],
 }, total=False)
 
 

@@ -5,8 +5,10 @@ import { CallId, Name, RunId, Sha256, ToolName } from '../../../../shared/fields
 import { HeldFile, OutputFiles } from '../../../../shared/plan/call-files.ts'
 import { ProcessExecutor } from '../../../../shared/plan/executor.ts'
 import {
+  Argv,
   Budget,
   Credentials,
+  Environment,
   HostPattern,
   HostPort,
   Limits,
@@ -263,6 +265,8 @@ export const CALLS: Readonly<Record<string, Component>> = {
     ...SKILL,
   }),
   Credentials: plain(Credentials, 'Secrets that a proxy adds to requests.'),
+  Argv: plain(Argv, 'A program and its arguments.'),
+  Environment: plain(Environment, 'Environment variables.'),
   HostPattern: plain(HostPattern, 'A host, `host:port`, or `.suffix`, in lower case.'),
   HostPort: plain(HostPort, 'One host and one port.'),
   Outcome: opaque(Outcome, 'How an execution ended, as its executor saw it: `kind`, and what belongs to it.'),

@@ -1,8 +1,11 @@
 // Protect mode: upstreams, their tools, and how the edge calls them.
 
+import { StdioExecutor } from '../../../../shared/plan/executor.ts'
+import { McpRequest } from '../../../../shared/plan/mcp-server.ts'
 import { UpstreamAuth, UpstreamExecutor, UpstreamLimits, UpstreamPlan } from '../../../../shared/plan/plan.ts'
-import { UPSTREAM_ROUTES } from '../../../../shared/routes/upstreams.ts'
 import {
+  HttpUpstream,
+  StdioUpstream,
   Upstream,
   UpstreamAcceptance,
   UpstreamDiff,
@@ -11,11 +14,12 @@ import {
   UpstreamTool,
   UpstreamToolState,
   UpstreamToolTerms,
+  UpstreamWithTools,
 } from '../../../../shared/wire/upstreams.ts'
 import { OUTPUT } from './calls.ts'
-import { base, type Component, object, plain } from './component.ts'
+import { type Component, object, opaque, outlined, plain } from './component.ts'
 
-const SPEC = {
+const HTTP = {
   kind: 'A server that speaks MCP over Streamable HTTP.',
   url: 'Its address. With a new one, each tool has to be accepted again.',
   auth: 'The secret that authenticates the edge. Its `tools` must list `upstream:NAME`.',
@@ -23,14 +27,17 @@ const SPEC = {
   limits: 'The most that one call may use.',
 }
 
-const UPSTREAM = {
-  ...SPEC,
-  name: '',
-  put_by: '',
-  put_at_ms: 'When it was stored.',
-  looked_at_ms: 'When its tools were last read.',
-  era: 'The generation of the protocol that it spoke then.',
-  fault: 'Why the last look failed; null if it succeeded.',
+const STDIO = {
+  kind: 'A server that a worker starts in tier C and speaks with over standard input and output.',
+  command: 'Its program and arguments. With others, each tool has to be accepted again.',
+  env: 'Put no secrets there.',
+  profile: 'A sandbox profile of the workers’ operator.',
+  hosts: '',
+  secrets: 'Secrets that it reads as files; their `tools` list `upstream:NAME`.',
+  credentials: 'Secrets that only its proxy receives.',
+  workspace: 'Whether it works in a folder of the call (the default) or of the run.',
+  pool: 'The pool whose workers list its tools.',
+  limits: 'The most that one call may use.',
 }
 
 const TERMS = {
@@ -72,6 +79,14 @@ export const UPSTREAMS: Readonly<Record<string, Component>> = {
     ...EXECUTOR,
     output: OUTPUT,
   }),
+  McpRequest: opaque(
+    McpRequest,
+    'What a worker asks of an MCP server: `method`, `upstream`, and to call one its `tool` and its `definition`.',
+  ),
+  StdioExecutor: opaque(
+    StdioExecutor,
+    'A tool of an MCP server that a worker starts: its `command`, `env` and `profile`, and the `request`.',
+  ),
   UpstreamPlan: object(UpstreamPlan, 'A plan of tier M: the edge calls a server, which nothing isolates.', {
     tier: 'Always `M`.',
     executor: '',
@@ -80,19 +95,20 @@ export const UPSTREAMS: Readonly<Record<string, Component>> = {
     credentials: 'Secrets that the edge adds to its requests.',
     limits: '',
   }),
-  UpstreamState: base(
-    object(Upstream.omit({ tools: true }), 'An upstream, and the last look at its tools.', UPSTREAM),
+  HttpUpstream: outlined(object(HttpUpstream, 'A remote MCP server, which the edge calls.', HTTP), 'limits'),
+  StdioUpstream: outlined(
+    object(StdioUpstream, 'An MCP server that a worker starts for each call.', STDIO),
+    'limits',
   ),
-  UpstreamSpec: object(UpstreamSpec, 'An upstream as an operator registers it.', SPEC),
-  Upstream: object(Upstream, 'A remote MCP server whose tools agents call through the edge.', {
-    ...UPSTREAM,
-    tools: 'The number of tools in each state.',
-  }),
-  UpstreamWithTools: object(UPSTREAM_ROUTES.readUpstream.result, 'An upstream with its tools.', {
-    ...UPSTREAM,
-    tools: 'Its tools.',
-    refused: 'Listed tools that can have no name here, and why.',
-  }),
+  UpstreamSpec: plain(UpstreamSpec, 'An upstream as an operator registers it.'),
+  Upstream: opaque(
+    Upstream,
+    'An `UpstreamSpec` with its `name`, who stored it when (`put_by`, `put_at_ms`), when its tools were last read (`looked_at_ms`), in which generation of the protocol (`era`), why that failed (`fault`), and the number of its `tools` in each state.',
+  ),
+  UpstreamWithTools: opaque(
+    UpstreamWithTools,
+    'An `Upstream` whose `tools` are a list of `UpstreamTool`, with `refused`: listed tools that can have no name here, and why.',
+  ),
   UpstreamToolState: plain(
     UpstreamToolState,
     '`new`: never accepted. `accepted`: agents may call it. `changed`: the server shows a definition other than the accepted one, so calls are refused. `gone`: accepted, but no longer listed. `refused`: it can’t be accepted.',

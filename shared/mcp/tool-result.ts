@@ -3,23 +3,26 @@
 // content must fit the accepted schema, and media are passed on only if the operator wants results
 // whole. Pure.
 
-import { canonical, type Json } from '../../shared/bytes/json.ts'
-import type { Outcome, UpstreamPlan } from '../../shared/plan/plan.ts'
-import { schemaCheck } from '../../shared/schema/validate.ts'
-import { isMcpResult } from '../tools/mcp-result.ts'
-import { isObject } from './definition.ts'
-import type { RpcError } from './messages.ts'
+import { canonical, type Json } from '../bytes/json.ts'
+import type { Outcome } from '../plan/plan.ts'
+import { schemaCheck } from '../schema/validate.ts'
+import { isObject, type JsonObject, type RpcError } from './messages.ts'
 
-type JsonObject = { readonly [member: string]: Json }
+type Schema = Readonly<Record<string, unknown>>
+
+/** The title of a schema that marks an output as a whole result: blocks of content for a model. */
+export const MCP_RESULT = 'A result of the Model Context Protocol'
+export const isMcpResult = (output: Schema | undefined): boolean => output?.['title'] === MCP_RESULT
+
 export type ToolResult = { readonly outcome: Outcome; readonly output: string }
 
 const DETAIL_CHARS = 300
 const WANTS_INPUT =
   'the tool asked for input (elicitation, sampling or roots), which Countersign does not provide'
 
-/** `masked` replaces secrets in every text of a value. */
+/** `schema`: that of the accepted definition. `masked` replaces secrets in every text of a value. */
 export function toolResult(
-  { executor: { output: schema } }: UpstreamPlan,
+  schema: Schema | undefined,
   result: JsonObject,
   masked: <T>(value: T) => T,
 ): ToolResult {
@@ -46,7 +49,7 @@ export function toolResult(
   return checked(schema, masked(structuredContent)) // checked as masked, because only that is stored
 }
 
-function checked(schema: Readonly<Record<string, unknown>>, value: Json): ToolResult {
+function checked(schema: Schema, value: Json): ToolResult {
   const faults = schemaCheck(schema)(value)
   const reasons = faults.map(({ at, message }) => `\`${at}\`: ${message}`).join('; ')
   return faults.length === 0

@@ -1,0 +1,71 @@
+// Lists the tools of an MCP server that a worker starts. The list is the output of a call in a run of
+// its own: policy decides the call (L1), a worker runs it in tier C, and journal, attestation and log
+// hold it, like any call. Its agent is one of the edge's own, so no agent can read unaccepted texts.
+
+import { type Json, type JsonBounds, parseJson } from '../../shared/bytes/json.ts'
+import { failure } from '../../shared/failures.ts'
+import { splitId } from '../../shared/ids.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { Call } from '../../shared/wire/calls.ts'
+import type { UpstreamWithTools } from '../../shared/wire/upstreams.ts'
+import { type Env, runObject, tenantUpstreams } from '../bindings.ts'
+import { runOwner } from '../call/run.ts'
+import { directoryAt, type LoadedDirectory } from '../directory/directory.ts'
+import { listerOf } from '../directory/own-agents.ts'
+import { runRecord } from './find-run.ts'
+
+const BOUNDS: JsonBounds = { bytes: LIMITS.output_bytes, depth: LIMITS.json_depth, nodes: 200_000 }
+
+/** `by`: the operator who asks. The failure of a list is also kept with the upstream. */
+export async function listOnWorker(
+  env: Env,
+  { tenant, version }: Pick<LoadedDirectory, 'tenant' | 'version'>,
+  upstream: string,
+  by: string,
+): Promise<Result<UpstreamWithTools>> {
+  const directory = await directoryAt(env, tenant, version)
+  const listing = directory.listings.get(listerOf(upstream))
+  if (listing === undefined) return err(failure('not_found', 'no such upstream'))
+  const { agent, tool } = listing
+  const { version: revision, name } = tool.tool
+  const record = runRecord(env, agent, {}, null)
+  const run = runObject(env, tenant, record.id)
+  const proposed = await run.propose({
+    version: directory.version,
+    agent: runOwner(agent),
+    tool: name,
+    args: {},
+    files: [],
+    origin: { reason: `The operator ${by} reads the tools of this upstream.` },
+    key: null,
+    create: record,
+    join: false,
+    waitMs: LIMITS.upstream_listing_ms,
+  })
+  const upstreams = tenantUpstreams(env, tenant)
+  const listed = proposed.ok ? toolsIn(proposed.value) : err(proposed.error.detail)
+  if (listed.ok) return upstreams.sawList(upstream, revision, listed.value)
+  if (proposed.ok) {
+    const { n } = splitId(proposed.value.id)
+    await run.cancel(null, n, { kind: 'operator', name: by }) // refused if it has ended
+  }
+  await upstreams.couldNotList(upstream, revision, listed.error)
+  return err(failure('unavailable', `the upstream could not be read: ${listed.error}`))
+}
+
+function toolsIn({ id, state, result, decision }: Call): Result<readonly Json[], string> {
+  if (state === 'denied' || state === 'awaiting_approval')
+    return err(`policy does not let the edge list its tools by itself (${decision.reason})`)
+  if (state === 'granted') return err('no worker of its pool took the call in time')
+  if (state === 'running') return err('the worker did not answer in time')
+  if (result?.error?.code === 'quota_exceeded')
+    return err(`its list of tools is longer than ${LIMITS.output_bytes} bytes, or it used too much`)
+  if (state !== 'succeeded' || result === undefined)
+    return err(`the call ${id} ended ${state}: ${result?.error?.detail ?? 'it has no result'}`)
+  const parsed = parseJson(Buffer.from(result.output), BOUNDS)
+  return parsed.ok && Array.isArray(parsed.value)
+    ? ok(parsed.value)
+    : err('the worker returned no list of tools')
+}
