@@ -25,6 +25,7 @@ import { keygen } from './skills/publisher-key.ts'
 import { PUBLISHERS } from './skills/publishers.ts'
 import { test } from './skills/test.ts'
 import { UPSTREAMS } from './upstreams/upstreams.ts'
+import { wrap } from './upstreams/wrap.ts'
 
 export const COMMANDS: readonly Command[] = [
   ...CALLS,
@@ -37,6 +38,7 @@ export const COMMANDS: readonly Command[] = [
   ...TOOLS,
   ...SECRETS,
   ...UPSTREAMS,
+  wrap,
   newSkill,
   keygen,
   build,
