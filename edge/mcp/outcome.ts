@@ -2,10 +2,10 @@
 // A denial or a failure is a result with `isError`, because models see no JSON-RPC errors. Our
 // sentences and a tool's output never share a text block: the output is untrusted.
 
-import { isMcpResult } from '../../shared/mcp/tool-result.ts'
 import { z } from 'zod'
 import { adviceOf, type Code, entryOf, FAILURES, type Failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
+import { isMcpResult } from '../../shared/mcp/tool-result.ts'
 import type { Call, CallResult } from '../../shared/wire/calls.ts'
 import type { Explanation } from '../../shared/wire/explanation.ts'
 import { type Era, OURS, RESULT_TOOL } from './protocol.ts'

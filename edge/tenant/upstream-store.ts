@@ -153,8 +153,7 @@ export class UpstreamStore {
     const row = this.#rows(name).find(
       (one) => one.upstreamName === upstreamName && one.pinnedDigest === definition,
     )
-    if (row !== undefined && !row.quarantined)
-      this.#change(() => this.#quarantine(row, {}))
+    if (row !== undefined && !row.quarantined) this.#change(() => this.#quarantine(row, {}))
   }
 
   failed(name: string, revision: number, fault: string): void {
