@@ -32,9 +32,9 @@ const STDIO = {
   command: 'Its program and arguments. With others, each tool has to be accepted again.',
   env: 'Put no secrets there.',
   profile: 'A sandbox profile of the workers’ operator.',
-  hosts: '',
+  hosts: 'Reachable ones.',
   secrets: 'Secrets that it reads as files; their `tools` list `upstream:NAME`.',
-  credentials: 'Secrets that only its proxy receives.',
+  credentials: '',
   workspace: 'Whether it works in a folder of the call (the default) or of the run.',
   pool: 'The pool whose workers list its tools.',
   limits: 'The most that one call may use.',
@@ -81,12 +81,15 @@ export const UPSTREAMS: Readonly<Record<string, Component>> = {
   }),
   McpRequest: opaque(
     McpRequest,
-    'What a worker asks of an MCP server: `method`, `upstream`, and to call one its `tool` and its `definition`.',
+    'What a worker asks of an MCP server: `method`, `upstream`, and, for a call, `tool` and `definition`.',
   ),
-  StdioExecutor: opaque(
-    StdioExecutor,
-    'A tool of an MCP server that a worker starts: its `command`, `env` and `profile`, and the `request`.',
-  ),
+  StdioExecutor: object(StdioExecutor, 'A tool of an MCP server that a worker starts.', {
+    kind: 'Always tier C.',
+    command: '',
+    env: '',
+    profile: 'A sandbox profile of the workers.',
+    request: '',
+  }),
   UpstreamPlan: object(UpstreamPlan, 'A plan of tier M: the edge calls a server, which nothing isolates.', {
     tier: 'Always `M`.',
     executor: '',
@@ -103,11 +106,11 @@ export const UPSTREAMS: Readonly<Record<string, Component>> = {
   UpstreamSpec: plain(UpstreamSpec, 'An upstream as an operator registers it.'),
   Upstream: opaque(
     Upstream,
-    'An `UpstreamSpec` with its `name`, who stored it when (`put_by`, `put_at_ms`), when its tools were last read (`looked_at_ms`), in which generation of the protocol (`era`), why that failed (`fault`), and the number of its `tools` in each state.',
+    'An `UpstreamSpec` with `name`, `put_by`, `put_at_ms`, the last look (`looked_at_ms`, `era`, `fault`), and the number of `tools` in each state.',
   ),
   UpstreamWithTools: opaque(
     UpstreamWithTools,
-    'An `Upstream` whose `tools` are a list of `UpstreamTool`, with `refused`: listed tools that can have no name here, and why.',
+    'An `Upstream` whose `tools` are a list of `UpstreamTool`; `refused`: listed tools that can have no name here, and why.',
   ),
   UpstreamToolState: plain(
     UpstreamToolState,
