@@ -109,7 +109,7 @@ export const UPSTREAMS: readonly Held[] = [
   },
   {
     area: 'upstreams',
-    file: 'edge/upstreams/tool-result.ts',
+    file: 'shared/mcp/tool-result.ts',
     tests: DEFINITIONS,
     titled: 'a whole result',
     lines: [

@@ -32,9 +32,9 @@ const STDIO = {
   command: 'Its program and arguments. With others, each tool has to be accepted again.',
   env: 'Put no secrets there.',
   profile: 'A sandbox profile of the workers’ operator.',
-  hosts: '',
+  hosts: 'Reachable ones.',
   secrets: 'Secrets that it reads as files; their `tools` list `upstream:NAME`.',
-  credentials: 'Secrets that only its proxy receives.',
+  credentials: '',
   workspace: 'Whether it works in a folder of the call (the default) or of the run.',
   pool: 'The pool whose workers list its tools.',
   limits: 'The most that one call may use.',
@@ -72,27 +72,24 @@ export const UPSTREAMS: Readonly<Record<string, Component>> = {
     net_bytes: 'Bytes of its requests and answers.',
     net_connections: 'HTTP requests.',
   }),
-  UpstreamExecutor: outlined(
-    object(UpstreamExecutor, 'A tool of a remote MCP server, as it was accepted.', {
-      ...EXECUTOR,
-    }),
-    'mirrored',
-  ),
-  PlannedUpstreamTool: outlined(
-    object(UpstreamPlan.shape.executor, 'The tool of an upstream that a plan calls.', {
-      ...EXECUTOR,
-      output: OUTPUT,
-    }),
-    'mirrored',
-  ),
+  UpstreamExecutor: object(UpstreamExecutor, 'A tool of a remote MCP server, as it was accepted.', {
+    ...EXECUTOR,
+  }),
+  PlannedUpstreamTool: object(UpstreamPlan.shape.executor, 'The tool of an upstream that a plan calls.', {
+    ...EXECUTOR,
+    output: OUTPUT,
+  }),
   McpRequest: opaque(
     McpRequest,
-    'What a worker asks of an MCP server: `method`, `upstream`, and to call one its `tool` and its `definition`.',
+    'What a worker asks of an MCP server: `method`, `upstream`, and, for a call, `tool` and `definition`.',
   ),
-  StdioExecutor: opaque(
-    StdioExecutor,
-    'A tool of an MCP server that a worker starts: its `command`, `env` and `profile`, and the `request`.',
-  ),
+  StdioExecutor: object(StdioExecutor, 'A tool of an MCP server that a worker starts.', {
+    kind: 'Always tier C.',
+    command: '',
+    env: '',
+    profile: 'A sandbox profile of the workers.',
+    request: '',
+  }),
   UpstreamPlan: object(UpstreamPlan, 'A plan of tier M: the edge calls a server, which nothing isolates.', {
     tier: 'Always `M`.',
     executor: '',
@@ -109,11 +106,11 @@ export const UPSTREAMS: Readonly<Record<string, Component>> = {
   UpstreamSpec: plain(UpstreamSpec, 'An upstream as an operator registers it.'),
   Upstream: opaque(
     Upstream,
-    'An `UpstreamSpec` with its `name`, who stored it when (`put_by`, `put_at_ms`), when its tools were last read (`looked_at_ms`), in which generation of the protocol (`era`), why that failed (`fault`), and the number of its `tools` in each state.',
+    'An `UpstreamSpec` with `name`, `put_by`, `put_at_ms`, the last look (`looked_at_ms`, `era`, `fault`), and the number of `tools` in each state.',
   ),
   UpstreamWithTools: opaque(
     UpstreamWithTools,
-    'An `Upstream` whose `tools` are a list of `UpstreamTool`, with `refused`: listed tools that can have no name here, and why.',
+    'An `Upstream` whose `tools` are a list of `UpstreamTool`; `refused`: listed tools that can have no name here, and why.',
   ),
   UpstreamToolState: plain(
     UpstreamToolState,
@@ -136,13 +133,10 @@ export const UPSTREAMS: Readonly<Record<string, Component>> = {
     accepted_by: 'The operator who accepted it.',
     accepted_at_ms: 'When it was accepted.',
   }),
-  UpstreamDiff: outlined(
-    object(UpstreamDiff, 'Both definitions of a tool, and where they differ.', {
-      tool: '',
-      pinned: 'The accepted definition as JSON text.',
-      seen: 'The definition that the server shows now, as JSON text.',
-      changes: 'The places that differ.',
-    }),
-    'changes',
-  ),
+  UpstreamDiff: object(UpstreamDiff, 'Both definitions of a tool, and where they differ.', {
+    tool: '',
+    pinned: 'The accepted definition as JSON text.',
+    seen: 'The definition that the server shows now, as JSON text.',
+    changes: 'The places that differ.',
+  }),
 }
