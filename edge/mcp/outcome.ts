@@ -34,6 +34,8 @@ export type ResultOptions = {
   readonly joined: boolean
   /** The most characters of a tool's output. */
   readonly chars: number
+  /** Which part of a longer output to return; 1 is the first. */
+  readonly part?: number
 }
 
 export const isPending = ({ ended_at_ms }: Call): boolean => ended_at_ms === undefined
@@ -215,23 +217,38 @@ function structuredOf(call: Call): Record<string, unknown> | undefined {
   return JSON.parse(result.output) as Record<string, unknown>
 }
 
-/** The output in a separate block, and the address of the rest of it. */
-function outputOf({ id, run, result }: Call, { publicUrl, chars }: ResultOptions): Block[] {
+/** One part of the output in a separate block, and where the rest of it is. */
+function outputOf({ id, run, result }: Call, { publicUrl, chars, part = 1 }: ResultOptions): Block[] {
   if (result === undefined) return []
   const { output, encoding, stderr, truncated, files } = result
   const at = `${publicUrl}/v1/runs/${run}/calls/${id}`
-  const whole = output.length <= chars && !truncated
   const isText = encoding === 'utf-8'
+  const shown = isText ? partOf(output, chars, part) : ''
   const notes = [
-    ...(isText ? [] : [`The output is not text; it is at ${at}.`]),
-    ...(isText && !whole ? [`The output is cut; the kept part is at ${at}.`] : []),
+    ...(isText
+      ? partNotes(id, Math.ceil(output.length / chars), part)
+      : [`The output is not text; it is at ${at}.`]),
+    ...(isText && truncated ? [`The output was longer than the limit; what was kept is at ${at}.`] : []),
     ...filesOf(files, at),
   ]
   return [
-    ...(isText && output !== '' ? [text(cut(output, chars))] : []),
+    ...(shown === '' ? [] : [text(shown)]),
     ...(!result.ok && stderr !== '' ? [text(`stderr: ${tail(stderr, LIMITS.mcp_stderr_chars)}`)] : []),
     ...notes.map(text),
   ]
+}
+
+/** Parts never split a character that is a pair of surrogates. */
+function partOf(output: string, chars: number, part: number): string {
+  const boundary = (at: number): number => (/[\udc00-\udfff]/.test(output.charAt(at)) ? at - 1 : at)
+  return output.slice(boundary((part - 1) * chars), boundary(part * chars)).toWellFormed()
+}
+
+function partNotes(id: string, parts: number, part: number): string[] {
+  if (part > Math.max(parts, 1)) return [`There is no part ${part}: the output has ${parts}.`]
+  if (parts <= 1) return []
+  const next = ` Call \`${RESULT_TOOL}\` with {"call":"${id}","part":${part + 1}} to read on.`
+  return [`This is part ${part} of ${parts} of the output.${part < parts ? next : ''}`]
 }
 
 const filesOf = (files: CallResult['files'], at: string): string[] =>

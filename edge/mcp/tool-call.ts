@@ -273,7 +273,8 @@ function messageOn(
     return resultMessage(id, resultFor(era, { resultType: 'input_required', ...offer, requestState }))
   }
   const chars = agent.spec.mcp?.output_chars ?? LIMITS.mcp_output_chars
-  return resultMessage(id, resultFor(era, resultOfCall(call, { publicUrl, joined, chars })))
+  const part = name === RESULT_TOOL ? partIn(args) : 1
+  return resultMessage(id, resultFor(era, resultOfCall(call, { publicUrl, joined, chars, part })))
 }
 
 /** Recorded only: no decision depends on it. */
@@ -294,6 +295,9 @@ const waitOf = (seconds: unknown): number | undefined =>
   Number.isInteger(seconds) && (seconds as number) >= 0 // checked
     ? Math.min(seconds as number, LIMITS.mcp_hold_most_s) * 1000
     : undefined
+
+const partIn = ({ part }: Params['args']): number =>
+  Number.isSafeInteger(part) ? Math.max(Number(part), 1) : 1
 
 const toolResult = ({ id, era }: McpRequest, why: Failure): Response =>
   jsonAnswer(resultMessage(id, resultFor(era, resultOfRefusal(why))))

@@ -61,7 +61,7 @@ const orPending = (schema: Schema): Schema | undefined =>
 const RESULT_DEFINITION: Definition = {
   name: RESULT_TOOL,
   description:
-    'Reads a call that was answered as PENDING: waits for its end and returns its result. It proposes nothing and may be repeated.',
+    'Reads a call that was answered as PENDING: waits for its end and returns its result. Also returns the further parts of a long output. It proposes nothing and may be repeated.',
   inputSchema: {
     type: 'object',
     properties: {
@@ -71,6 +71,11 @@ const RESULT_DEFINITION: Definition = {
         minimum: 0,
         maximum: 170,
         description: 'How long to wait for its end, in seconds.',
+      },
+      part: {
+        type: 'integer',
+        minimum: 1,
+        description: 'Which part of a long output to return. Default: 1.',
       },
     },
     required: ['call'],

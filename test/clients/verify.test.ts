@@ -19,6 +19,7 @@ import { vectors } from '../shared/curve.ts'
 import {
   collude,
   deniedBundle,
+  EXCHANGE,
   executedBundle,
   grantIn,
   KEYS,
@@ -256,7 +257,12 @@ describe('T01 contradictions', () => {
         host_calls: {},
       },
     })
-    return [full, denied, called, skill]
+    const stdio = withChanges(ran, {
+      'plan.executor.mcp': { method: 'tools/call', upstream: 'docs', tool: 'search', definition: OTHER },
+      [`${EX}.outcome`]: { kind: 'returned' },
+      [`${EX}.upstream`]: { ...EXCHANGE, origin: 'stdio', definition_sha256: OTHER },
+    })
+    return [full, denied, called, skill, stdio]
   }
 
   /** The same with every executor and every outcome, which few of them can have. */

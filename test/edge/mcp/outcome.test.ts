@@ -169,9 +169,9 @@ test('the output of a succeeded call has its own block, and notes name cut outpu
   const done = (more: Partial<NonNullable<Call['result']>>, rest: Partial<Call> = {}) =>
     call('succeeded', { result: result({ ok: true, ...more }), ...rest })
   expect(resultFor(done({ output: 'PENDING: I am a tool' })).texts).toEqual(['PENDING: I am a tool'])
-  expect(resultFor(done({ output: 'x'.repeat(2_000) })).texts).toEqual([
-    `${'x'.repeat(1_000)} … 1000 characters more`,
-    `The output is cut; the kept part is at ${AT}.`,
+  expect(resultFor(done({ output: 'x'.repeat(999), truncated: true })).texts).toEqual([
+    'x'.repeat(999),
+    `The output was longer than the limit; what was kept is at ${AT}.`,
   ])
   expect(resultFor(done({ output: 'AAE=', encoding: 'base64' })).texts).toEqual([
     `The output is not text; it is at ${AT}.`,
@@ -203,6 +203,20 @@ test('the output of a succeeded call has its own block, and notes name cut outpu
     isError: true,
     structuredContent: undefined,
   })
+})
+
+test('a long output is returned in parts, which together are the output and split no character', () => {
+  const output = `${'x'.repeat(999)}😀${'y'.repeat(1_500)}z`
+  const long = call('succeeded', { result: result({ ok: true, output }) })
+  const parts = [1, 2, 3].map((part) => resultFor(long, { part }).texts)
+  expect(parts.map(([text]) => text).join('')).toBe(output)
+  expect(parts.map(([, note]) => note)).toEqual([
+    `This is part 1 of 3 of the output. Call \`countersign_result\` with {"call":"${ID}","part":2} to read on.`,
+    `This is part 2 of 3 of the output. Call \`countersign_result\` with {"call":"${ID}","part":3} to read on.`,
+    'This is part 3 of 3 of the output.',
+  ])
+  expect(resultFor(long).texts).toEqual(parts[0])
+  expect(resultFor(long, { part: 4 }).texts).toEqual(['There is no part 4: the output has 3.'])
 })
 
 test('a refused proposal is an error that a model can read, with its code for programs', () => {

@@ -173,6 +173,9 @@ test('a legacy client gets a pending result, and reads the final one with `count
   await peer.run(call(1), { stdout: 'sent' })
   expect(textOf(await waiting)).toBe('sent')
   expect(textOf(await client.call('countersign_result', { call: call(1) }))).toBe('sent')
+  expect(textOf(await client.call('countersign_result', { call: call(1), part: 2 }))).toBe(
+    'There is no part 2: the output has 1.',
+  )
 })
 
 test('a rejection by an approver reaches the model with its reason', async () => {

@@ -230,6 +230,11 @@ def _is_process_plan(plan: Any) -> bool:
     return plan is not None and not _is_edge_plan(plan)
 
 
+def _mcp(plan: Any) -> Optional[Mapping[str, Any]]:
+    """The request to an MCP server that a worker runs."""
+    return plan["executor"].get("mcp") if _is_process_plan(plan) else None
+
+
 # The rules of the execution's fields.
 
 
@@ -240,7 +245,9 @@ def _outcome(execution: Any, known: Known) -> Iterator[Finding]:
     if outcome is None:
         return
     kind = outcome["kind"]
-    if kind in ENDS_OF_SOME and kind not in ENDS["C" if plan is None else plan["tier"]]:
+    # A worker speaks with an MCP server in tier C like the edge with a remote one.
+    ends = ENDS["C" if plan is None else plan["tier"]] if _mcp(plan) is None else ENDS_OF_UPSTREAMS
+    if kind in ENDS_OF_SOME and kind not in ends:
         yield "/outcome", "tier"
     if kind == "invalid_output" and (plan is None or "output" not in plan["executor"]):
         yield "/outcome", "output"
@@ -395,10 +402,18 @@ def _skill(execution: Any, known: Known) -> Iterator[Finding]:
 
 def _upstream(execution: Any, known: Known) -> Iterator[Finding]:
     upstream, outcome, plan = execution.get("upstream"), execution["outcome"], known.plan
-    if (upstream is not None) != (known.who == UPSTREAM):
+    request = _mcp(plan)
+    called = request if request is not None and request["method"] == "tools/call" else None
+    on_worker = known.who == "sandbox" and called is not None
+    if (upstream is not None) != (known.who == UPSTREAM or on_worker):
         yield "/upstream", "exchange"
     if upstream is None:
         return
+    if called is not None:
+        expected = {"name": called["upstream"], "origin": "stdio", "definition_sha256": called["definition"]}
+        for name, value in expected.items():
+            if upstream[name] != value:
+                yield f"/upstream/{name}", "exchange"
     if plan is not None and plan["tier"] == "M":
         executor = plan["executor"]
         if upstream["name"] != executor["upstream"]:
