@@ -102,6 +102,18 @@ test('G10 ten thousand headers, or one header of a megabyte, are refused at once
   await serves()
 })
 
+test('G10 all headers of a request together have at most `headers_bytes`', async () => {
+  expect(LIMITS.headers_bytes).toBe(32_768)
+  const refusal = async (chars: number) => {
+    const { status, text } = await open()
+      .head('GET', '/v1/tools', [...auth, `x-long: ${'a'.repeat(chars)}`])
+      .answered(5_000)
+    return [status, /"code":"([a-z_]+)"/.exec(text)?.[1]]
+  }
+  expect((await refusal(LIMITS.headers_bytes - 1_024))[0]).toBe(200)
+  expect(await refusal(LIMITS.headers_bytes)).toEqual([431, 'headers_too_large'])
+})
+
 test('G10 a body that arrives byte by byte is given up, and delays no other request', async () => {
   const started = performance.now()
   const request = open().head('POST', '/v1/calls', [...auth, 'content-length: 1000000'])

@@ -20,7 +20,7 @@ afterAll(() => stack.stop())
 
 type Era = 'modern' | 'legacy'
 
-test('M04 a waiting call is cancelled two minutes after its client disconnected, and no other call is', {
+test('M04 a waiting call is cancelled two minutes (`mcp_abandoned_ms`) after its client disconnected, and no other call is', {
   timeout: 120_000,
 }, async () => {
   const fixtures = new Fixtures('abandoned', stack.dev)

@@ -62,7 +62,7 @@ test('M02 a batch is refused with the advice to send one message', () => {
   })
 })
 
-test('M02 a request id is a string or an integer, and a refusal repeats it', () => {
+test('M02 a request id is an integer or a string of at most `mcp_id_chars`, and a refusal repeats it', () => {
   for (const id of [null, 1.5, true, {}, [], 'x'.repeat(257)])
     expect(read({ jsonrpc: '2.0', id, method: 'ping' })).toEqual(refused(400, -32600))
   for (const id of [0, -1, 1, 'x', ''])

@@ -117,3 +117,19 @@ test('a full pool accepts calls that runs report again only up to a bound', () =
   const left = Array.from({ length: 20 }, (_, n) => rings.remove(ring(`r${n}`, 1), 0).length)
   expect(BOUNDS.out + left.filter((count) => count === 1).length).toBe(2 * BOUNDS.all)
 })
+
+test('a pool holds `waiting_calls_per_pool` calls and a run `waiting_calls_per_run`, and an agent with less than its share is let in', () => {
+  expect([LIMITS.waiting_calls_per_run, LIMITS.waiting_calls_per_pool]).toEqual([1_000, 10_000])
+  const rings = new DoorbellQueue()
+  const waits = { full: [] as string[], run: '' }
+  for (let run = 0; run < 10; run++)
+    for (let n = 0; n < 1_000; n++) {
+      waits.run = `a${run}`
+      if (rings.isFull(ring(waits.run, n), 0)) waits.full.push(`${waits.run}.${n}`)
+      rings.add(ring(waits.run, n), 0)
+      if (run === 0 && n === 999) expect(rings.isFull(ring('a0', 1_000), 0)).toBe(true)
+    }
+  expect(waits.full).toEqual([])
+  expect(rings.isFull(ring('a10', 0), 0)).toBe(true)
+  expect(rings.isFull(ring('b', 0), 0)).toBe(false)
+})

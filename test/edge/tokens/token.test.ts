@@ -7,6 +7,7 @@ import type { LoadedDirectory } from '../../../edge/directory/directory.ts'
 import { audiencesFor } from '../../../edge/directory/trusted-issuer.ts'
 import { checkClaims } from '../../../edge/tokens/claims.ts'
 import { faultsIn } from '../../../edge/tokens/issuer-faults.ts'
+import { keysIn } from '../../../edge/tokens/key-documents.ts'
 import { type Claims, parseToken, tenantOf } from '../../../edge/tokens/token.ts'
 import {
   cachedTenant,
@@ -217,6 +218,22 @@ test('an issuer with a private or symmetric static key is refused', () => {
   expect(parses({ ...key, d: 'AAAA' })).toBe(false)
   expect(parses({ kty: 'oct', k: 'AAAA' })).toBe(false)
   expect(parses({ ...key, crv: 'secp256k1' })).toBe(false)
+})
+
+test('at most `issuer_keys` keys of an issuer are used, static or fetched', () => {
+  const key = { kty: 'EC', crv: 'P-256', x: 'AAAA', y: 'AAAA' }
+  const keys = (count: number) => Array.from({ length: count }, (_, n) => ({ ...key, kid: `${n}` }))
+  const fetched = (count: number) => keysIn(Buffer.from(JSON.stringify({ keys: keys(count) })))
+  const isStored = (count: number) =>
+    IssuerSpec.safeParse({
+      issuer: 'x',
+      jwks: { keys: keys(count) },
+      rules: [{ claims: { sub: 'a' }, agent: 'a' }],
+    }).success
+  expect(LIMITS.issuer_keys).toBe(32)
+  expect([isStored(32), isStored(33)]).toEqual([true, false])
+  expect([fetched(32)?.length, fetched(33)?.length]).toEqual([32, 32])
+  expect(fetched(33)?.some(({ kid }) => kid === '32')).toBe(false)
 })
 
 test('the tenant of a token is the one that its request names, else the one in its audience, else the default', () => {

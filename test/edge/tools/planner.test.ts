@@ -81,6 +81,16 @@ test('the output schema of a tool is part of the plan', () => {
   expect(plans({})[0]?.executor).not.toHaveProperty('output')
 })
 
+test('an argument has at most `argv_item_bytes`, and all of one call together have `argv_bytes`', () => {
+  expect([LIMITS.argv_item_bytes, LIMITS.argv_bytes]).toEqual([131_071, 1_048_576])
+  const refused = (bytes: number, count: number) =>
+    refusal({ executor: { argv: Array<string>(count).fill('{text}') } }, { text: 'é'.repeat(bytes / 2) })
+  expect(refused(131_070, 1)).toBeUndefined()
+  expect(refused(131_072, 1)).toBe('invalid_arguments')
+  expect(refused(104_856, 10)).toBeUndefined()
+  expect(refused(104_858, 10)).toBe('invalid_arguments')
+})
+
 test('a placeholder has to be a whole argv element; inside an element it is literal text', () => {
   expect(argv(['echo', '--to={text}', '{text', '{a b}', '{{text}}', '{}'], { text: 'a' })).toEqual([
     'echo',

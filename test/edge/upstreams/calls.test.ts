@@ -384,7 +384,7 @@ describe('the list of tools', () => {
       (response: Parameters<Behaviour>[0]) =>
         void response.writeHead(200, { 'content-type': 'application/json' }).end('{'),
     ],
-    ['is 100 MB', flooding],
+    ['is 100 MB, which is more than `upstream_list_bytes`', flooding],
     [
       'redirects',
       (response: Parameters<Behaviour>[0]) =>

@@ -7,6 +7,7 @@ import { mirroredHeaders } from '../../../edge/upstreams/client.ts'
 import { parseTools, publishedText, toolContract } from '../../../edge/upstreams/definition.ts'
 import { changesBetween } from '../../../edge/upstreams/definition-diff.ts'
 import type { Json } from '../../../shared/bytes/json.ts'
+import { LIMITS } from '../../../shared/limits.ts'
 import { refusal, toolResult } from '../../../shared/mcp/tool-result.ts'
 import { definitionDigest } from '../../../shared/plan/mcp-server.ts'
 
@@ -60,8 +61,19 @@ test('U04 tools are named after their upstream in lower case, and tools that wou
   expect(refused.map(({ tool }) => tool)).toEqual(['', '', 'a b', 'A_B'])
 })
 
+test('U04 a tool is refused above `upstream_tool_chars` of its name and `upstream_definition_bytes` of its definition', () => {
+  expect([LIMITS.upstream_tool_chars, LIMITS.upstream_definition_bytes]).toEqual([128, 131_072])
+  const whyOf = (json: Record<string, Json>) => parseTools([json], SERVER).refused[0]?.why
+  expect(whyOf(tool({ name: 'n'.repeat(129) }))).toMatch(/must have 1 to 128 characters/)
+  expect(whyOf(tool({ name: 'n'.repeat(128) }))).toMatch(/is longer than 50 characters/)
+  const room = 131_072 - Buffer.byteLength(JSON.stringify(tool({ title: '' })))
+  expect(whyOf(tool({ title: 'x'.repeat(room) }))).toBeUndefined()
+  expect(whyOf(tool({ title: 'x'.repeat(room + 1) }))).toMatch(/is larger than 131072 bytes/)
+})
+
 test('agents see a description without control, bidirectional, tag and zero-width characters, of at most 4 KiB', () => {
   expect(publishedText('a\u202Eb\u{E0041}c\u200Bd\u0007e\tf\u00A0g\nh')).toBe('abcde f g\nh')
+  expect(LIMITS.upstream_description_chars).toBe(4_096)
   expect(Buffer.byteLength(publishedText('é'.repeat(5_000)))).toBe(4_096)
 })
 

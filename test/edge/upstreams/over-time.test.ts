@@ -7,7 +7,14 @@ import { LIMITS } from '../../../shared/limits.ts'
 import { eventually } from '../../support/eventually.ts'
 import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
-import { FakeUpstream, result, text, tool } from '../../support/upstreams/fake-upstream.ts'
+import {
+  type Behaviour,
+  FakeUpstream,
+  result,
+  streaming,
+  text,
+  tool,
+} from '../../support/upstreams/fake-upstream.ts'
 import { ProtectedUpstream, verifiedExecution } from '../../support/upstreams/protected-upstream.ts'
 
 const stack = await startTestStack({ worker: 'idle', loopbackChannels: true })
@@ -178,6 +185,53 @@ test('J01 every registration, acceptance, withdrawal and quarantine is a chained
     )
     return entries.every(({ hash }) => leaves.includes(hash)) || undefined
   })
+})
+
+/** Lists this many tools, and says where the next page begins. */
+const listing =
+  (tools: number, nextCursor?: string): Behaviour =>
+  (response, message) =>
+    void response.writeHead(200, { 'content-type': 'application/json' }).end(
+      JSON.stringify(
+        result(message, {
+          tools: Array.from({ length: tools }, (_, n) => tool(`t${n}`)),
+          ...(nextCursor === undefined ? {} : { nextCursor }),
+        }),
+      ),
+    )
+
+test('a server that lists more than `upstream_tools` tools, or more than `upstream_pages` pages, is not read further', async () => {
+  const upstream = await protect('modern')
+  const refreshed = async (behaviour: Behaviour) => {
+    upstream.fake.listing = (response, message) => behaviour(response, message, upstream.fake)
+    const pages = () => upstream.fake.methods().filter((method) => method === 'tools/list').length
+    const before = pages()
+    const answer = await upstream.refresh()
+    return [answer.ok ? '' : answer.error.detail, pages() - before]
+  }
+  expect([LIMITS.upstream_tools, LIMITS.upstream_pages]).toEqual([256, 16])
+  expect(await refreshed(listing(256))).toEqual(['', 1])
+  expect(await refreshed(listing(257))).toEqual([expect.stringContaining('more than 256 tools'), 1])
+  expect(await refreshed(listing(1, 'more'))).toEqual([expect.stringContaining('more than 16 pages'), 16])
+})
+
+test('of the progress of one call at most `upstream_notes` messages are kept', async () => {
+  const upstream = await protect('modern')
+  const note = (n: number) => ({
+    jsonrpc: '2.0',
+    method: 'notifications/message',
+    params: { data: `note ${n}` },
+  })
+  upstream.fake.behaviours.set(
+    'act',
+    streaming((message) => [
+      ...Array.from({ length: LIMITS.upstream_notes + 10 }, (_, n) => note(n)),
+      result(message, text('done')),
+    ]),
+  )
+  const { result: kept } = unwrap(await act(upstream))
+  expect([kept?.output, LIMITS.upstream_notes]).toEqual(['done', 200])
+  expect(kept?.stderr.trimEnd().split('\n')).toEqual(Array.from({ length: 200 }, (_, n) => `note ${n}`))
 })
 
 test('a tenant has at most as many upstreams as `upstreams` allows, and a known one can still be stored', async () => {

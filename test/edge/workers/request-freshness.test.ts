@@ -116,3 +116,14 @@ test('D9 K02 when the clock leaps ahead and goes back, no request is admitted tw
     }
   }
 })
+
+test('D6 a second process of a worker serves after the first was silent for `process_silence_ms`, which is 7 s', () => {
+  expect(LIMITS.process_silence_ms).toBe(7_000)
+  const freshness = new RequestFreshness()
+  const beat = (serving: string | null, process: string, at: number) =>
+    freshness.judgeHeartbeat({ id: WORKER, process: serving }, { process }, at)
+  const start = NOW * 1_000
+  expect(beat(null, 'first', start)).toBe('takes')
+  expect(beat('first', 'second', start + 6_999)).toBe('refused')
+  expect(beat('first', 'second', start + 7_000)).toBe('takes')
+})

@@ -3,6 +3,7 @@
 
 import { expect, test } from 'vitest'
 import { checkRequest } from '../../../../edge/skills/execution/host-http.ts'
+import { LIMITS } from '../../../../shared/limits.ts'
 import type { SkillPlan } from '../../../../shared/plan/plan.ts'
 
 const plan: SkillPlan = {
@@ -92,4 +93,13 @@ test('N07 N14 a request to an unlisted host, an internal address or with an unli
   ])
     expect([url, refusal({ url })]).toEqual([url, 'denied'])
   expect(refusal({ method: 'DELETE' })).toBe('denied')
+})
+
+test('a skill’s request has at most `skill_url_chars` in its address and `skill_header_chars` in its headers', () => {
+  expect([LIMITS.skill_url_chars, LIMITS.skill_header_chars]).toEqual([8_192, 16_384])
+  const url = 'https://api.example.com/'
+  expect(refusal({ url: url.padEnd(8_192, 'a') })).toBe('sent')
+  expect(refusal({ url: url.padEnd(8_193, 'a') })).toBe('failed')
+  expect(refusal({ headers: 'x: '.padEnd(16_384, 'a') })).toBe('sent')
+  expect(refusal({ headers: 'x: '.padEnd(16_385, 'a') })).toBe('failed')
 })

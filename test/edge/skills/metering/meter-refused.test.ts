@@ -266,7 +266,7 @@ describe('compile cost', () => {
     expect(refused.ok ? 'no refusal' : refused.error.detail).toMatch(/has more than 10000 entries/)
   })
 
-  test('W06 code that passes the compile budget is compiled and run quickly', () => {
+  test('W06 code that passes the compile budget `skill_effort` is compiled and run quickly', () => {
     const most = LIMITS.skill_component_bytes - 200
     const third = Math.floor(most / 3)
     const largest = [

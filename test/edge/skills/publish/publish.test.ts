@@ -207,7 +207,7 @@ describe('components that are refused', () => {
   test.each<[string, Parts]>([
     ['W03 more memory than the limit', { memory: { min: 2_000 } }],
     ['W04 a table of ten million elements', { tables: [{ min: 10_000_000 }] }],
-    ['W04 many tables', { tables: Array.from({ length: 100 }, () => ({ min: 10 })) }],
+    ['W04 more than `skill_tables` tables', { tables: Array.from({ length: 100 }, () => ({ min: 10 })) }],
     ['W06 blocks nested five thousand deep', { run: [...nested(5_000), w.UNREACHABLE] }],
   ])('W03 W04 W06: %s: the component is refused', async (_, parts) =>
     expect(await why(await component(parts))).toMatch(/^422 invalid_skill/),
@@ -215,12 +215,12 @@ describe('components that are refused', () => {
 
   test.each([
     [
-      'a thousand exports, each of which would be wrapped for each call',
+      'more than `skill_exports` exports, each of which would be wrapped for each call',
       many(1_001, (i) => `(func (export "f${i}"))`).join(''),
       /more than 1000 exports/,
     ],
     [
-      'tens of thousands of table elements, which are initialized before anything is charged',
+      'table elements longer than `skill_element_bytes`, which are initialized before anything is charged',
       `(table 10 funcref) (func) ${ELEMENTS.repeat(7)}`,
       /longer than 65536 bytes/,
     ],
@@ -238,7 +238,7 @@ describe('components that are refused', () => {
     expect(await why(code)).toMatch(reason)
   })
 
-  test('a manifest that is too long is refused', async () => {
+  test('a manifest above `skill_manifest_bytes` is refused', async () => {
     const tools = many(10, (i) => ({
       name: `t${i}`,
       description: 'x',

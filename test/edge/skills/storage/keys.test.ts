@@ -3,6 +3,7 @@
 
 import { expect, test } from 'vitest'
 import { canList, faultInKey, isGranted } from '../../../../edge/skills/storage/keys.ts'
+import { LIMITS } from '../../../../shared/limits.ts'
 
 test('a storage key is granted only if it begins with a granted prefix', () => {
   for (const key of ['cache/a', 'cache/', 'cache/a/b', 'cache/..a', 'cache/a..b', 'cache/.'])
@@ -34,7 +35,7 @@ const NO_KEYS = [
   'a/..//b',
   '..',
   '../a',
-  'a'.repeat(257),
+  'a'.repeat(LIMITS.skill_key_chars + 1),
 ]
 
 test('an invalid storage key is never granted, whatever the prefix', () => {
