@@ -3,7 +3,7 @@
 import { ok } from '../../shared/result.ts'
 import type { Env } from '../bindings.ts'
 import { authorize } from '../decision/decide.ts'
-import type { AgentPrincipal } from '../directory/directory.ts'
+import type { AgentPrincipal } from '../directory/loaded-directory.ts'
 import { type Identified, identifyByBearer, originOfCaller } from '../http/intake.ts'
 import { answerMcp } from '../mcp/answer.ts'
 import type { Caller } from '../mcp/context.ts'

@@ -8,7 +8,7 @@ import type { Standing } from '../../shared/wire/approvals.ts'
 import type { Env } from '../bindings.ts'
 import { sessionObject, tenantObject } from '../bindings.ts'
 import { stillCounts } from '../decision/decide.ts'
-import type { LoadedDirectory } from '../directory/directory.ts'
+import type { LoadedDirectory } from '../directory/loaded-directory.ts'
 import { namedAgent } from '../http/intake.ts'
 import type { Verbs } from './verb.ts'
 

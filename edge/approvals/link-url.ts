@@ -3,7 +3,7 @@
 import type { Approval } from '../../shared/wire/approvals.ts'
 import type { Env } from '../bindings.ts'
 import { identityOf } from '../bindings.ts'
-import type { LoadedDirectory } from '../directory/directory.ts'
+import type { LoadedDirectory } from '../directory/loaded-directory.ts'
 import { isRevoked, linkFor } from './link.ts'
 
 /** `null` if the link was revoked or there is no such operator. */

@@ -7,7 +7,7 @@ import type { Approval } from '../../shared/wire/approvals.ts'
 import type { Channel, ChannelShown } from '../../shared/wire/channels.ts'
 import { rolesOf } from '../decision/approval-context.ts'
 import { authorize } from '../decision/decide.ts'
-import type { LoadedDirectory, Principal } from '../directory/directory.ts'
+import type { LoadedDirectory, Principal } from '../directory/loaded-directory.ts'
 import type { DeliveryRow } from './store.ts'
 
 /** `null`: the unnamed readers of the channel. */

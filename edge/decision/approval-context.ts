@@ -5,7 +5,7 @@ import type { Assurance } from '../../shared/wire/approvals.ts'
 import { atMost, weakestAssurance } from '../approvals/assurance.ts'
 import { secondsOf } from '../approvals/standing.ts'
 import type { RecordedAnswer } from '../call/lifecycle.ts'
-import type { LoadedDirectory, Principal } from '../directory/directory.ts'
+import type { LoadedDirectory, Principal } from '../directory/loaded-directory.ts'
 import { idOf } from '../policy/slices.ts'
 
 /** `quorum` has `2 of finance` if two approvers have that role, because Cedar can't count a set. */

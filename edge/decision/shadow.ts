@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto'
 import type { ShadowDecision } from '../../shared/evidence/journal.ts'
 import type { Decision } from '../../shared/wire/calls.ts'
 import type { Used } from '../call/usage.ts'
-import type { Shadow } from '../directory/directory.ts'
+import type { Shadow } from '../directory/loaded-directory.ts'
 import type { Situation } from './decide.ts'
 import { decide } from './decide.ts'
 

@@ -8,7 +8,7 @@ import { DEFAULT_LIMITS, DEFAULT_SKILL_LIMITS, LIMITS } from '../../shared/limit
 import type { Budget } from '../../shared/plan/plan.ts'
 import { secretsOf } from '../../shared/plan/plan.ts'
 import type { Tool } from '../../shared/wire/tools.ts'
-import type { AgentPrincipal, LoadedDirectory, LoadedTool } from '../directory/directory.ts'
+import type { AgentPrincipal, LoadedDirectory, LoadedTool } from '../directory/loaded-directory.ts'
 
 export type Snapshot = { readonly digest: string; readonly text: string }
 

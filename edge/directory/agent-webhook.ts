@@ -5,8 +5,7 @@ import { createHmac } from 'node:crypto'
 import type { CallState } from '../../shared/evidence/statement.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { AgentEventType } from '../../shared/wire/principals.ts'
-import type { Identity } from '../bindings.ts'
-import type { LoadedDirectory } from './directory.ts'
+import type { LoadedDirectory } from './loaded-directory.ts'
 
 /** An event of an agent's call, as its run reports it. */
 export type AgentEvent = {
@@ -21,11 +20,13 @@ export type AgentEvent = {
   readonly at_ms: number
 }
 
+/** From the installation's identity. */
+type WebhookKey = { readonly webhookKey: Buffer }
 /** One creation of an agent. Another agent of the same name has other secrets. */
 type AgentOrigin = { readonly tenant: string; readonly agent: string; readonly since: number }
 
 export const webhookSecret = (
-  { webhookKey }: Pick<Identity, 'webhookKey'>,
+  { webhookKey }: WebhookKey,
   { tenant, agent, since }: AgentOrigin,
   madeAt: number,
 ): string =>
@@ -52,7 +53,7 @@ export function isSubscribed(
 
 /** The present webhook of an agent; `undefined` if it has none, or was created again since. */
 export function webhookTarget(
-  identity: Pick<Identity, 'webhookKey'>,
+  identity: WebhookKey,
   { tenant, agents }: LoadedDirectory,
   { agent, since }: Omit<AgentOrigin, 'tenant'>,
   now: number,

@@ -9,98 +9,32 @@ import type { KeyKind } from '../../shared/ids.ts'
 import { keyHash, parseKey } from '../../shared/ids.ts'
 import type { Result } from '../../shared/result.ts'
 import type { AgentSpec, OperatorSpec } from '../../shared/wire/principals.ts'
-import type { TenantState } from '../../shared/wire/tenants.ts'
-import { type Capability, type Tool, upstreamOf } from '../../shared/wire/tools.ts'
+import { type Tool, upstreamOf } from '../../shared/wire/tools.ts'
 import type { Env, Identity } from '../bindings.ts'
 import { identityOf, tenantObject } from '../bindings.ts'
 import { logError } from '../platform/error-log.ts'
-import type { ArgumentTypes } from '../policy/argument-typing.ts'
 import { argumentTypes } from '../policy/argument-typing.ts'
 import { compileWithFloor, repairSet, suspendedSet } from '../policy/built-in.ts'
-import type { EntityJson, PolicySet } from '../policy/engine.ts'
+import type { EntityJson } from '../policy/engine.ts'
 import { markerFor, Redaction } from '../secrets/redaction.ts'
 import { Sealing } from '../secrets/sealing.ts'
-import type { Vault } from '../secrets/vault.ts'
 import { HYPOTHETICAL_VAULT, openVault } from '../secrets/vault.ts'
-import type { ArgumentCheck } from '../tools/argument-check.ts'
 import { argumentCheck } from '../tools/argument-check.ts'
 import { actionGroups, capabilitiesOf, isSensitive } from '../tools/capabilities.ts'
 import { listingTool } from '../tools/stdio-server.ts'
 import type { EnrolledWorker } from '../workers/request-freshness.ts'
-import type { EnabledSkill } from './enabled-skill.ts'
 import type { Directory, Gatekeeper, ListedUpstream, Member } from './gatekeeper.ts'
+import type {
+  AgentPrincipal,
+  LoadedDirectory,
+  LoadedTool,
+  OperatorPrincipal,
+  Principal,
+  Shadow,
+} from './loaded-directory.ts'
 import { listerOf } from './own-agents.ts'
 import type { HeldIssuer, TrustedIssuer } from './trusted-issuer.ts'
 import { audiencesFor } from './trusted-issuer.ts'
-
-export type Principal = {
-  kind: 'Agent' | 'Operator' | 'Worker'
-  tenant: string
-  name: string
-  /** The principal's own entity and the groups or roles it is in. */
-  entities: EntityJson[]
-}
-/**
- * `since`: when it was created. An agent that is created again under the same name is a different
- * agent and inherits nothing.
- */
-export type AgentPrincipal = Principal & {
-  kind: 'Agent'
-  spec: AgentSpec
-  since: number
-  webhookSecrets: readonly number[]
-}
-export type OperatorPrincipal = Principal & { kind: 'Operator'; since: number; keyHash: string }
-export type LoadedTool = {
-  tool: Tool
-  check: ArgumentCheck
-  types: ArgumentTypes
-  /** As policies see them. */
-  capabilities: readonly Capability[]
-  sensitive: boolean
-  entity: EntityJson
-  action: EntityJson
-}
-
-/**
- * The policy set in shadow: evaluated for each call next to the active one, and never enforced. The
- * same directory with other policies.
- */
-export type Shadow = { version: number; since: number; directory: LoadedDirectory }
-
-/** A directory that is compiled and ready for use. */
-export type LoadedDirectory = {
-  tenant: string
-  /**
-   * A deleted tenant has no principals. While it is suspended, policy permits only that its workers
-   * finish.
-   */
-  state: TenantState
-  version: number
-  agents: ReadonlyMap<string, AgentPrincipal>
-  operators: ReadonlyMap<string, OperatorPrincipal>
-  keys: ReadonlyMap<string, { kind: KeyKind; hash: Buffer; principal: AgentPrincipal | Principal }>
-  tools: ReadonlyMap<string, LoadedTool>
-  policies: PolicySet
-  /** The active version of the tenant's own set, which excludes the floor. */
-  policyVersion: number
-  shadow: Shadow | null
-  roles: readonly string[]
-  workers: ReadonlyMap<string, { row: EnrolledWorker; principal: Principal }>
-  vault: Vault
-  skills: ReadonlyMap<string, EnabledSkill>
-  upstreams: ReadonlyMap<string, ListedUpstream>
-  /** For calls that list the tools of an upstream, by the agent that stands for them. */
-  listings: ReadonlyMap<string, { readonly agent: AgentPrincipal; readonly tool: LoadedTool }>
-  /** Tools of upstreams that can't be called now, and why. `tools` does not contain them. */
-  quarantine: ReadonlyMap<string, string>
-  /** The public keys of each publisher of skills. */
-  publishers: ReadonlyMap<string, readonly string[]>
-  /** By the claim `iss` of their tokens. */
-  issuers: ReadonlyMap<string, TrustedIssuer>
-  /** Masks secrets in arguments that people of the tenant see. */
-  redaction: Redaction
-}
 
 export const SUSPENDED = failure(
   'tenant_suspended',

@@ -17,7 +17,6 @@ import type { Route } from '../../shared/routes/route.ts'
 import { readAs } from '../../shared/schema/field-errors.ts'
 import type { Env } from '../bindings.ts'
 import { identityOf } from '../bindings.ts'
-import type { AgentPrincipal, LoadedDirectory, Principal } from '../directory/directory.ts'
 import {
   directoryFrom,
   directoryOf,
@@ -27,6 +26,7 @@ import {
   principalOf,
   SUSPENDED,
 } from '../directory/directory.ts'
+import type { AgentPrincipal, LoadedDirectory, Principal } from '../directory/loaded-directory.ts'
 import { isToken } from '../tokens/token.ts'
 import type { EnrolledWorker } from '../workers/request-freshness.ts'
 import { parseForm } from './forms.ts'

@@ -3,7 +3,7 @@
 
 import type { CallOrigin } from '../../shared/evidence/origin.ts'
 import type { Env } from '../bindings.ts'
-import type { AgentPrincipal, LoadedDirectory } from '../directory/directory.ts'
+import type { AgentPrincipal, LoadedDirectory } from '../directory/loaded-directory.ts'
 import type { AcceptedTypes } from './headers.ts'
 
 export type Caller = {

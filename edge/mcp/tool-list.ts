@@ -3,7 +3,7 @@
 
 import { sha256 } from '../../shared/bytes/json.ts'
 import { isListed } from '../decision/decide.ts'
-import type { AgentPrincipal, LoadedDirectory } from '../directory/directory.ts'
+import type { AgentPrincipal, LoadedDirectory } from '../directory/loaded-directory.ts'
 import { possibleTools } from '../policy/possible-tools.ts'
 import type { ListedTool } from './page.ts'
 import { RESULT_TOOL } from './protocol.ts'

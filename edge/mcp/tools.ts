@@ -1,7 +1,7 @@
 // Tools as MCP clients see them: one contract → one definition, in a text that is made once for
 // each version of a tool. Pure.
 
-import type { LoadedTool } from '../directory/directory.ts'
+import type { LoadedTool } from '../directory/loaded-directory.ts'
 import { hasReferences } from '../tools/mcp-result.ts'
 import { OURS, RESULT_TOOL } from './protocol.ts'
 

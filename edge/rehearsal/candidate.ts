@@ -6,7 +6,7 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Env } from '../bindings.ts'
 import { tenantObject } from '../bindings.ts'
-import type { LoadedDirectory } from '../directory/directory.ts'
+import type { LoadedDirectory } from '../directory/loaded-directory.ts'
 import { compileWithFloor } from '../policy/built-in.ts'
 
 /** Versions are immutable, so candidates are cached as long as the directory they are made from. */

@@ -8,7 +8,7 @@ import { type CallRecord, type RecordedAnswer, type Status, wasClaimed } from '.
 import type { RunRecord } from '../call/run.ts'
 import type { Used } from '../call/usage.ts'
 import { decide, decideAgain } from '../decision/decide.ts'
-import type { AgentPrincipal, LoadedDirectory, LoadedTool } from '../directory/directory.ts'
+import type { AgentPrincipal, LoadedDirectory, LoadedTool } from '../directory/loaded-directory.ts'
 import { isRead } from '../policy/attribute-reads.ts'
 
 /** Why a call can't be decided again. */

@@ -8,7 +8,7 @@ import { err, ok } from '../../shared/result.ts'
 import type { RunSpec } from '../../shared/wire/runs.ts'
 import { type Env, identityOf, runObject } from '../bindings.ts'
 import { budgetOf, type RunRecord } from '../call/run.ts'
-import type { AgentPrincipal } from '../directory/directory.ts'
+import type { AgentPrincipal } from '../directory/loaded-directory.ts'
 import { isRunOf, newRunId, runIdFor } from './run-id.ts'
 
 export type FoundRun = ReturnType<typeof runObject>

@@ -12,7 +12,7 @@ import type { Used } from '../call/usage.ts'
 import { stillCounts } from '../decision/decide.ts'
 import type { NewCall } from '../decision/proposal.ts'
 import { judgeAgain } from '../decision/proposal.ts'
-import type { LoadedDirectory } from '../directory/directory.ts'
+import type { LoadedDirectory } from '../directory/loaded-directory.ts'
 
 /** The standing answers found under the key of a call. */
 export type StandingAnswers = { readonly key: string; readonly answers: readonly RecordedAnswer[] }

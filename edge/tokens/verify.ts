@@ -1,28 +1,17 @@
 // Verifies a token of an agent: the checks of RFC 8725 in one order, from cheap to costly, ending
-// with the tenant's own rules. Keys of issuers and verified tokens are cached in this isolate.
+// with the tenant's own rules. Keys of issuers are cached in this isolate.
 
-import { sha256 } from '../../shared/bytes/json.ts'
-import type { Actor } from '../../shared/evidence/actor.ts'
 import { failure } from '../../shared/failures.ts'
-import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import { type Env, tenantObject } from '../bindings.ts'
-import type { AgentPrincipal, LoadedDirectory } from '../directory/directory.ts'
+import type { LoadedDirectory } from '../directory/loaded-directory.ts'
 import type { TrustedIssuer } from '../directory/trusted-issuer.ts'
 import { checkClaims } from './claims.ts'
 import { checkSignature, importKeys, type Keys } from './signature.ts'
 import type { Refusal, UnverifiedToken } from './token.ts'
 import { refuse } from './token.ts'
-
-/** `until`: when it has to be verified again, by the edge's clock. */
-export type VerifiedToken = {
-  readonly agent: AgentPrincipal
-  readonly issuer: string
-  readonly actor: Actor
-  readonly expiresAt: number
-  readonly until: number
-}
+import type { VerifiedToken } from './token-cache.ts'
 
 const UNREACHABLE = failure(
   'unavailable',
@@ -120,37 +109,4 @@ async function keysOf(
   const cached = { ...fresh.value, keys: importKeys(fresh.value.keys) }
   fetched.set(spec, cached)
   return ok(cached)
-}
-
-/** The token and, if its request named one, the tenant. */
-type CacheKey = string
-type CachedToken = { readonly tenant: string; readonly version: number; readonly verified: VerifiedToken }
-const verifiedTokens = new Map<CacheKey, CachedToken>()
-
-export const cacheKey = (named: string | null, text: string): CacheKey => sha256(`${named ?? ''} ${text}`)
-
-/** The tenant in which the token was verified before. */
-export const cachedTenant = (key: CacheKey): string | undefined => verifiedTokens.get(key)?.tenant
-
-/** A token that was verified under this version of the directory and has not expired since. */
-export function cachedToken(
-  key: CacheKey,
-  directory: LoadedDirectory,
-  now: number,
-): VerifiedToken | undefined {
-  const known = verifiedTokens.get(key)
-  const holds =
-    known?.tenant === directory.tenant && known.version === directory.version && now < known.verified.until
-  return holds ? known.verified : undefined
-}
-
-export function cacheToken(
-  key: CacheKey,
-  { tenant, version }: LoadedDirectory,
-  verified: VerifiedToken,
-): void {
-  verifiedTokens.delete(key)
-  verifiedTokens.set(key, { tenant, version, verified })
-  const oldest = verifiedTokens.keys().next()
-  if (verifiedTokens.size > LIMITS.tokens_cached && !oldest.done) verifiedTokens.delete(oldest.value)
 }

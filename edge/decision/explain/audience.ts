@@ -1,7 +1,7 @@
 // The reader of an explanation and what they may know: an operator everything, an agent no names of
 // others. Reads the directory.
 
-import type { AgentPrincipal, LoadedDirectory, LoadedTool } from '../../directory/directory.ts'
+import type { AgentPrincipal, LoadedDirectory, LoadedTool } from '../../directory/loaded-directory.ts'
 import { idOf } from '../../policy/slices.ts'
 import type { ApprovalContext } from '../approval-context.ts'
 import type { Reader } from './wording.ts'

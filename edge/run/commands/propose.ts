@@ -20,7 +20,8 @@ import {
   type ResolvedProposal,
   replayProposal,
 } from '../../decision/proposal.ts'
-import { directoryAt, type LoadedDirectory } from '../../directory/directory.ts'
+import { directoryAt } from '../../directory/directory.ts'
+import type { LoadedDirectory } from '../../directory/loaded-directory.ts'
 import type { RunContext } from '../context.ts'
 import { hasRoomAtEdge } from '../edge-calls.ts'
 import { needsWorker, queueIsFull, type Room, roomFor } from '../outbox.ts'

@@ -4,7 +4,7 @@
 
 import { preparsePolicySet, statefulIsAuthorized } from '@cedar-policy/cedar-wasm/web'
 import { decide, type Situation } from '../../../edge/decision/decide.ts'
-import type { LoadedDirectory } from '../../../edge/directory/directory.ts'
+import type { LoadedDirectory } from '../../../edge/directory/loaded-directory.ts'
 import { directoryFrom } from '../../../edge/directory/directory.ts'
 import { checkPolicies } from '../../../edge/policy/check.ts'
 import { about, compile } from '../../../edge/policy/engine.ts'

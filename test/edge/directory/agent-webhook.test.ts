@@ -3,7 +3,7 @@
 
 import { expect, test } from 'vitest'
 import { webhookTarget } from '../../../edge/directory/agent-webhook.ts'
-import type { LoadedDirectory } from '../../../edge/directory/directory.ts'
+import type { LoadedDirectory } from '../../../edge/directory/loaded-directory.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 
 const ROTATED = 1_800_000_000_000

@@ -3,7 +3,7 @@
 // claims are as its issuer was configured.
 
 import { expect, test } from 'vitest'
-import type { LoadedDirectory } from '../../../edge/directory/directory.ts'
+import type { LoadedDirectory } from '../../../edge/directory/loaded-directory.ts'
 import { audiencesFor } from '../../../edge/directory/trusted-issuer.ts'
 import { checkClaims } from '../../../edge/tokens/claims.ts'
 import { faultsIn } from '../../../edge/tokens/issuer-faults.ts'
@@ -15,7 +15,7 @@ import {
   cacheKey,
   cacheToken,
   type VerifiedToken,
-} from '../../../edge/tokens/verify.ts'
+} from '../../../edge/tokens/token-cache.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { IssuerSpec } from '../../../shared/wire/issuers.ts'
 
