@@ -139,6 +139,13 @@ export const TOKENS: readonly Held[] = [
         'agent === undefined',
         'The tokens of a removed agent work as the next agent with its name.',
       ],
+    ],
+  },
+  {
+    area: 'tokens',
+    file: 'edge/tokens/token-cache.ts',
+    tests: ['test/edge/tokens/agents-by-token.test.ts', 'test/edge/tokens/token.test.ts'],
+    lines: [
       ['known.version === directory.version &&', '', 'A cached token works after its issuer was removed.'],
       ['&& now < known.verified.until', '', 'A cached token works after it has expired.'],
     ],

@@ -4,8 +4,8 @@
 
 import { preparsePolicySet, statefulIsAuthorized } from '@cedar-policy/cedar-wasm/web'
 import { decide, type Situation } from '../../../edge/decision/decide.ts'
-import type { LoadedDirectory } from '../../../edge/directory/loaded-directory.ts'
 import { directoryFrom } from '../../../edge/directory/directory.ts'
+import type { LoadedDirectory } from '../../../edge/directory/loaded-directory.ts'
 import { checkPolicies } from '../../../edge/policy/check.ts'
 import { about, compile } from '../../../edge/policy/engine.ts'
 import { DEFAULT_BUDGET } from '../../../shared/limits.ts'
