@@ -60,7 +60,7 @@ export async function settleForWorker(
     const done = attest(tx, record, running.value, { statement, envelope, output })
     return done.ok ? ok({ state: ending.state, attestation: envelope }) : done
   })
-  if (settled.ok) reportChangedTool(run, n)
+  if (settled.ok && settled.value.state === 'failed') reportChangedTool(run, n)
   return settled
 }
 
@@ -71,8 +71,8 @@ export async function settleForWorker(
 function reportChangedTool(run: RunContext, n: number): void {
   const record = run.store.call(n)
   const request = mcpRequestOf(record?.proposal.plan)
-  if (run.row === undefined || record?.status.state !== 'failed' || request?.method !== 'tools/call') return
-  if (record.status.error !== 'tool_changed') return
+  if (run.row === undefined || request?.method !== 'tools/call') return
+  if (record?.status.state !== 'failed' || record.status.error !== 'tool_changed') return
   const upstreams = tenantUpstreams(run.env, run.row.record.tenant)
   run.waitUntil(upstreams.differed(request.upstream, request.tool, request.definition).catch(() => undefined))
 }

@@ -312,7 +312,7 @@ test('expensive cases are stopped in time, and others are served while they run'
   const answer = await checked
   if (!answer.ok) expect(refusalOf(answer)).toBe('409 limit_reached')
   else expect(answer.value.results.every(({ passed }) => passed)).toBe(true)
-  expect(answered).toBeGreaterThan(10)
+  expect(answered).toBeGreaterThan(3)
   expect(performance.now() - began).toBeLessThan(most + 3 * empty)
 })
 

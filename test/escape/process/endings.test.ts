@@ -160,7 +160,7 @@ describe.each(KINDS)('in a sandbox that is %s', (_name, options) => {
       for (const word of words)
         expect(await waitUntilGone(word, last), `round ${round}`).toBeLessThan(GONE_WITHIN_MS)
       for (const kind of await Promise.all(calls))
-        expect(['lost with the worker', 'infra', 'cancelled', 'exit', 'signal']).toContain(kind)
+        expect(['lost with the worker', 'infra', 'cancelled', 'exit', 'signal', 'cpu_cap']).toContain(kind)
       await victim.close()
     }
   })

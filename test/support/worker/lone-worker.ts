@@ -255,7 +255,8 @@ export class LoneWorker {
 
   get log(): LogLine[] {
     const path = join(this.state.log, 'worker.log')
-    const lines = existsSync(path) ? readFileSync(path, 'utf8').split('\n') : []
+    // The last line may be incomplete.
+    const lines = existsSync(path) ? readFileSync(path, 'utf8').split('\n').slice(0, -1) : []
     // Written by worker/host/log.ts.
     return lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as LogLine)
   }
