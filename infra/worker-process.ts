@@ -33,7 +33,7 @@ const user = (): User =>
 const asRoot = (): boolean => process.getuid?.() === 0
 
 /** The worker's command line, with the paths under which its user sees the program and its home. */
-const workerArgv = (state: State, command: 'run' | 'enroll', ...flags: string[]): string[] =>
+const workerArgv = (state: State, command: 'run' | 'enrol', ...flags: string[]): string[] =>
   asWorker(user(), { app: ROOT, home: state.worker }, ({ app, home }) =>
     pdeathsig([
       ...['/usr/bin/env', `NODE_COMPILE_CACHE=${join(home, 'cache')}`], // the one of worker/re-exec.ts
@@ -121,7 +121,7 @@ export function enrolledWorkerId(state: State): string | undefined {
 
 export async function enrolWorker(state: State, token: string): Promise<Result<void, Refusal>> {
   rmSync(keyFile(state), { force: true })
-  const [file = '', ...args] = workerArgv(state, 'enroll')
+  const [file = '', ...args] = workerArgv(state, 'enrol')
   const child = spawn(file, args, {
     cwd: ROOT,
     env: { ...ENV, HOME: homePath(state) },

@@ -88,7 +88,7 @@ async function checkServices(config: Config, tiers: readonly Tier[], report: Rep
     'key',
     identity.ok,
     identity.ok ? `${identity.value.worker}, \`${keyPath(config.home)}\`` : identity.error,
-    'enrol with `countersign-worker enroll`',
+    'enrol with `countersign-worker enrol`',
   )
   await checkEdge(config, identity.ok ? identity.value : undefined, tiers, report)
   const { answers, confined, keeps } = await checkRedis(config.redis_url)

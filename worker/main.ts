@@ -12,7 +12,7 @@ import { wrongPlatform } from './sandbox/plan/host-programs.ts'
 
 const USAGE = `countersign-worker: runs the tool calls that a Countersign edge has granted, each in a sandbox, and signs what happened.
 
-  countersign-worker enroll --config FILE   make this host a worker, once; the token is read from standard input
+  countersign-worker enrol --config FILE   make this host a worker, once; the token is read from standard input
   countersign-worker run    --config FILE   serve until SIGTERM
   countersign-worker doctor --config FILE   check everything that serving needs, and say how to fix what fails
 
@@ -43,7 +43,7 @@ FILE is JSON, belongs to the user that runs the worker, and has mode 0600:
 COUNTERSIGN_WORKER_<NAME> in the environment overrides the file, e.g. COUNTERSIGN_WORKER_CONCURRENCY=8.
 COUNTERSIGN_ENROL_TOKEN may hold the token instead of standard input. An operator makes one with \`countersign workers enrol\`.
 
-The worker never runs as root. Start with: enroll, then doctor, then run.
+The worker never runs as root. Start with: enrol, then doctor, then run.
 `
 
 type Options = { readonly path: string; readonly json: boolean }
@@ -51,7 +51,7 @@ type Command = (config: Config, request: Options) => Promise<Result<void, Refusa
 
 /** Imported on demand: `run` replaces this process, and `--help` needs none of these modules. */
 const COMMANDS: Readonly<Record<string, Command>> = {
-  enroll: async (config, { json }) => {
+  enrol: async (config, { json }) => {
     const { enrol, makeHome } = await import('./link/identity.ts')
     const { prove, withEquipment } = await import('./proof/proof.ts')
     const home = makeHome(config.home)
@@ -100,7 +100,7 @@ function readArguments(
     })
     const [command, ...more] = positionals
     if (values.help || command === 'help') return ok('help')
-    if (command === undefined || more.length > 0) return err('name one command: enroll, run or doctor')
+    if (command === undefined || more.length > 0) return err('name one command: enrol, run or doctor')
     if (values.config === undefined) return err('name the configuration: --config FILE')
     return ok({ command, path: values.config, json: values.json })
   } catch (error) {

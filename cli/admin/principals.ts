@@ -309,7 +309,7 @@ const enrolWorker = command({
   flags: { pool: { value: 'NAME', what: 'the pool that the worker joins (default: default)' } },
   does: 'Print a token that enrols one worker; it works once and expires soon',
   key: 'operator',
-  examples: ['countersign workers enrol | countersign-worker enroll --config /etc/countersign/worker.json'],
+  examples: ['countersign workers enrol | countersign-worker enrol --config /etc/countersign/worker.json'],
   async run({ flags, api }) {
     const made = await api('createEnrolment', { body: flags.pool === undefined ? {} : { pool: flags.pool } })
     return made.ok ? ok({ ok: true, json: made.value, text: `${inline(made.value.token)}\n` }) : made // the token alone, to be piped

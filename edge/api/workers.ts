@@ -15,13 +15,13 @@ import { type EnrolledWorker, WORKER_IN_USE } from '../workers/request-freshness
 import type { Verbs } from './verb.ts'
 
 export const workerRoutes: Verbs<
-  'enroll' | 'claim' | 'readInput' | 'putOutput' | 'output' | 'settle' | 'prove' | 'heartbeat'
+  'enrol' | 'claim' | 'readInput' | 'putOutput' | 'output' | 'settle' | 'prove' | 'heartbeat'
 > = {
-  async enroll({ env, body: { token, x, name } }) {
+  async enrol({ env, body: { token, x, name } }) {
     const invalid = err(failure('enrolment_invalid', 'the token is unknown, used or expired'))
     const parsed = parseKey(token)
     if (parsed?.kind !== 'enrol' || !(await isTenant(env, parsed.tenant))) return invalid
-    const enrolled = await tenantObject(env, parsed.tenant).enroll(parsed.id, keyHash(token), name, x)
+    const enrolled = await tenantObject(env, parsed.tenant).enrol(parsed.id, keyHash(token), name, x)
     if (!enrolled.ok) return enrolled
     const { signer } = identityOf(env)
     return ok({ ...enrolled.value, tenant: parsed.tenant, edge: { kid: signer.kid, x: signer.x } })

@@ -370,7 +370,7 @@ export class TenantObject extends DurableObject<Env> {
     return this.#workers.token(this.#tenant, pool)
   }
 
-  async enroll(
+  async enrol(
     id: string,
     hash: string,
     name: string,
@@ -378,7 +378,7 @@ export class TenantObject extends DurableObject<Env> {
   ): Promise<Result<{ worker: string; pool: string }>> {
     if (this.#directory.state === 'suspended') return err(SUSPENDED)
     const room = this.#tenancy.mayEnrol()
-    return room.ok ? this.#workers.enroll(id, hash, name, x) : room
+    return room.ok ? this.#workers.enrol(id, hash, name, x) : room
   }
 
   /**

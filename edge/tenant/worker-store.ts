@@ -89,7 +89,7 @@ export class WorkerStore {
    * Uses a token once. The look-up includes its hash, so timing reveals nothing about a wrong token
    * (K01, K03).
    */
-  enroll(id: string, hash: string, name: string, x: string): Result<{ worker: string; pool: string }> {
+  enrol(id: string, hash: string, name: string, x: string): Result<{ worker: string; pool: string }> {
     const now = Date.now()
     const token = this.#db
       .select()

@@ -90,6 +90,7 @@ export const faultsIn = (tree: Tree, root: string): Fault[] => [
   ...[...tree].flatMap(([file, text]) => [
     ...(isCode(file) ? [...misplaced(file), ...namedEmptily(file)] : []),
     ...tooLong(file, text),
+    ...roomReadme(file, text, tree),
     ...foreign(file, text, root),
   ]),
   ...crowded(tree),
@@ -159,6 +160,25 @@ function tooLong(file: string, text: string): Fault[] {
       todo: `split it by responsibility; the limit is ${MAX_LINES}`,
     },
   ]
+}
+
+const README = /^(?:edge|worker|cli|shared)\/(?:.*\/)?README\.md$/
+const README_LINES = 40
+
+/** A room's README is short, and leads to the tests of the room. */
+function roomReadme(file: string, text: string, tree: Tree): Fault[] {
+  if (!README.test(file)) return []
+  const lines = text.trimEnd().split('\n')
+  const named = [...text.matchAll(/`(test\/[\w./-]+)`/g)].flatMap(([, path = '']) => path)
+  const gone = named.filter((path) => ![...tree.keys()].some((one) => `${one}/`.startsWith(`${path}/`)))
+  const faults = [
+    ...(lines.length > README_LINES
+      ? [[`has ${lines.length} lines`, `shorten it; the limit is ${README_LINES}`] as const]
+      : []),
+    ...(named.length === 0 ? [['names no tests', 'add `Tests: …` with their folders'] as const] : []),
+    ...gone.map((path) => [`names \`${path}\``, 'name tests that exist'] as const),
+  ]
+  return faults.map(([found, todo]) => ({ file, line: 1, rule: 'readme', found, todo }))
 }
 
 function foreign(file: string, text: string, root: string): Fault[] {

@@ -334,7 +334,7 @@ export const OPERATORS = routes({
     method: 'POST',
     path: '/v1/workers/enrolments',
     callers: ['operator'],
-    action: 'worker.enroll',
+    action: 'worker.enrol',
     summary: 'Create a token that enrols one worker within 15 minutes',
     body: z.strictObject({ pool: Name.default('default') }),
     status: 201,

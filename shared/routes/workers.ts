@@ -7,9 +7,9 @@ import * as wire from '../wire/workers.ts'
 import { Bytes, routes } from './route.ts'
 
 export const WORKERS = routes({
-  enroll: {
+  enrol: {
     method: 'POST',
-    path: '/v1/worker/enroll',
+    path: '/v1/worker/enrol',
     callers: ['anyone'],
     action: null,
     summary: 'Enrol a worker with a one-time token',

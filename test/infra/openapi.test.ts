@@ -120,7 +120,7 @@ test('/openapi.json has every route that a client can call with a key or without
       callers.every((caller) => ['agent', 'operator', 'installation', 'anyone'].includes(caller)) &&
       media !== 'text/html',
   )
-  const names = callable.map(([name]) => name).filter((name) => name !== 'enroll') // a worker’s
+  const names = callable.map(([name]) => name).filter((name) => name !== 'enrol') // a worker’s
   expect(operations.map(({ operation }) => operation.operationId).sort()).toEqual(names.sort())
   for (const { path, method, operation } of operations) {
     const route = (ROUTES as Record<string, Route>)[operation.operationId]

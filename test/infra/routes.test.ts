@@ -100,7 +100,7 @@ const otherwise = (callers: Route['callers']): boolean =>
 
 /** Routes open to anyone, with the reason. This list may only get shorter. */
 const OPEN: Readonly<Record<string, string>> = {
-  'POST /v1/worker/enroll': 'the one-time token in the body is the key',
+  'POST /v1/worker/enrol': 'the one-time token in the body is the key',
   'GET /.well-known/countersign/keys.json': 'public keys, for offline verification',
   'GET /.well-known/authzen-configuration': 'addresses of routes, for AuthZEN clients',
   'GET /v1/log/checkpoint': 'a log is for everybody to watch; it holds hashes alone',

@@ -67,6 +67,27 @@ describe('places and names', () => {
   ])
 })
 
+describe('READMEs of rooms', () => {
+  const tests = { 'test/edge/run/a.test.ts': '' }
+  const readme = (text: string) => ({ ...tests, 'edge/run/README.md': text })
+  holds([
+    ['a README that names a folder of tests passes', readme('Tests: `test/edge/run`.\n'), []],
+    ['a README that names one test passes', readme('Tests: `test/edge/run/a.test.ts`.\n'), []],
+    ['a README that names no tests is refused', readme('# run\n'), ['readme edge/run/README.md:1']],
+    [
+      'a README that names tests which do not exist is refused',
+      readme('Tests: `test/edge/run`, `test/edge/ru`.\n'),
+      ['readme edge/run/README.md:1'],
+    ],
+    [
+      'a README of 41 lines is refused',
+      readme(`Tests: \`test/edge/run\`.\n${'a\n'.repeat(40)}`),
+      ['readme edge/run/README.md:1'],
+    ],
+    ['a README outside of the rooms names what it wants', { 'clients/README.md': '# clients\n' }, []],
+  ])
+})
+
 describe('text that belongs to one machine', () => {
   // Assembled here, so that this file does not contain the forbidden text.
   const host = ['registry', 'example', 'org'].join('.')

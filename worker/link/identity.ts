@@ -41,7 +41,7 @@ export function readIdentity(config: Config): Result<Identity, Refusal> {
   const path = keyPath(config.home)
   const text = readPrivate(path)
   if (!text.ok)
-    return err(`the key \`${path}\` ${text.error}; a new worker gets one with \`countersign-worker enroll\``)
+    return err(`the key \`${path}\` ${text.error}; a new worker gets one with \`countersign-worker enrol\``)
   const read = KeyFile.safeParse(parsed(text.value))
   if (!read.success) return err(`the key \`${path}\` is damaged; remove it and enrol again`)
   const { kty, crv, x, d, worker, tenant, pool, edge } = read.data
@@ -107,7 +107,7 @@ export async function enrol(
     // Ed25519 keys export in this form.
     const jwk = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk
     const { ask, close } = openUnsignedLink(config.edge_url)
-    const answer = await ask('enroll', {
+    const answer = await ask('enrol', {
       body: { token, x: jwk.x, name: workerNameFor(hostname()), tiers },
     }).finally(close)
     if (!answer.ok) {

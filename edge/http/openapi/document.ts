@@ -40,7 +40,7 @@ const ownFailures = ({ path, failures }: Route): readonly Code[] =>
  */
 const CALLERS: ReadonlySet<Caller> = new Set(['agent', 'operator', 'installation', 'anyone'])
 export const isDescribed = ({ callers, media, path }: Route): boolean =>
-  media !== 'text/html' && callers.every((caller) => CALLERS.has(caller)) && path !== '/v1/worker/enroll'
+  media !== 'text/html' && callers.every((caller) => CALLERS.has(caller)) && path !== '/v1/worker/enrol'
 
 const REQUEST_ID = { 'Request-Id': { $ref: '#/components/headers/Request-Id' } }
 

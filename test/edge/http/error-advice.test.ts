@@ -369,7 +369,7 @@ const WORKERS: readonly Row[] = [
   [
     'an enrolment token that nobody issued',
     () =>
-      ask('/v1/worker/enroll', {
+      ask('/v1/worker/enrol', {
         json: { token: mintKey('enrol', 'default', 0).key, x: peer.signer.x, name: 'a', tiers: ['C'] },
       }),
     '401 enrolment_invalid',
@@ -378,7 +378,7 @@ const WORKERS: readonly Row[] = [
   ],
   [
     'an enrolment without a token',
-    () => ask('/v1/worker/enroll', { json: { x: peer.signer.x, name: 'a', tiers: ['C'] } }),
+    () => ask('/v1/worker/enrol', { json: { x: peer.signer.x, name: 'a', tiers: ['C'] } }),
     '400 invalid_request',
     BODY,
     FIX,

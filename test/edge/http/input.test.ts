@@ -130,7 +130,7 @@ test.each(CASES)('G01 G02 G03 G04 G05 G07 G10 S47 a body is refused: %s', async 
 
 test('every route with a body refuses repeated keys, forbidden keys and unsafe numbers', async () => {
   const run = unwrap(await agent.client('createRun', { body: {} }))
-  for (const path of [`/v1/runs/${run.id}/calls`, '/v1/decisions', '/v1/runs', '/v1/worker/enroll']) {
+  for (const path of [`/v1/runs/${run.id}/calls`, '/v1/decisions', '/v1/runs', '/v1/worker/enrol']) {
     expect([path, await post(path, '{"a":1,"a":2}')]).toEqual([path, '400 json_duplicate_key'])
     expect([path, await post(path, '{"__proto__":1}')]).toEqual([path, '400 json_forbidden_key'])
     expect([path, await post(path, '{"n":1e400}')]).toEqual([path, '400 json_unsafe_number'])

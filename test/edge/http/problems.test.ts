@@ -96,7 +96,7 @@ const REFUSALS: ReadonlyArray<readonly [string, () => Promise<Response>, number,
   ],
   [
     'a malformed enrolment token',
-    () => ask('/v1/worker/enroll', { method: 'POST', body: '{"token":"x","x":"A","name":"a","tiers":[]}' }),
+    () => ask('/v1/worker/enrol', { method: 'POST', body: '{"token":"x","x":"A","name":"a","tiers":[]}' }),
     400,
     'invalid_request',
   ],
@@ -187,7 +187,7 @@ test('HEAD on each readable route has no body and changes nothing', async () => 
 
 test('HEAD on a route of POST does nothing', async () => {
   const before = unwrap(await fixtures.root('listAgents', {})).items.length
-  for (const path of ['/v1/decisions', '/v1/worker/enroll', `/v1/agents/${fixtures.name()}`]) {
+  for (const path of ['/v1/decisions', '/v1/worker/enrol', `/v1/agents/${fixtures.name()}`]) {
     expect((await ask(path, { method: 'HEAD', key: fixtures.rootKey })).status).toBeGreaterThanOrEqual(400)
   }
   expect(unwrap(await fixtures.root('listAgents', {})).items.length).toBe(before)

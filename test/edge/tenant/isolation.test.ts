@@ -120,7 +120,7 @@ test('G11 a key that names an unknown tenant is refused and creates no tenant', 
       expect(refusalOf(await client(fixtures.url, bearer(key))('listTools', {}))).toBe('401 unauthenticated')
       if (kind !== 'enrol') continue
       const body = { token: key, x: 'A'.repeat(43), name: 'peer', tiers: [] }
-      expect(refusalOf(await client(fixtures.url)('enroll', { body }))).toMatch(
+      expect(refusalOf(await client(fixtures.url)('enrol', { body }))).toMatch(
         /^40[01] (enrolment_invalid|invalid_request)$/,
       )
     }

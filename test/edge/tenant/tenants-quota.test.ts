@@ -62,12 +62,12 @@ test('D18 a worker beyond the quota can enrol only after another is revoked, wit
   const fixtures = await newTenant(dev, 'quota-workers', { workers: 1 })
   const first = await PeerWorker.enrol(dev.url, fixtures.root, fixtures.pool)
   const { token } = unwrap(await fixtures.root('createEnrolment', { body: { pool: fixtures.pool } }))
-  const enroll = () =>
-    client(dev.url)('enroll', { body: { token, x: newSigner().x, name: 'second', tiers: [] } })
-  expect(refusalOf(await enroll())).toBe('409 workers_quota_exceeded')
+  const enrol = () =>
+    client(dev.url)('enrol', { body: { token, x: newSigner().x, name: 'second', tiers: [] } })
+  expect(refusalOf(await enrol())).toBe('409 workers_quota_exceeded')
   expect((await useOf('quota-workers'))?.workers).toBe(1)
   unwrap(await fixtures.root('revokeWorker', { params: { worker: first.id } }))
-  unwrap(await enroll())
+  unwrap(await enrol())
 })
 
 test('D18 files of all runs of a tenant together may not exceed its quota, whichever agent owns the runs', async () => {

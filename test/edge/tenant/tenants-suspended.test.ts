@@ -71,7 +71,7 @@ describe('D18 a suspended tenant', () => {
     expect(refusalOf(await fixtures.root('answerApproval', answer))).toBe(SUSPENDED)
     expect(refusalOf(await peer.claim(calls['waiting']?.id ?? ''))).toBe(SUSPENDED)
     const x = newSigner().x
-    expect(refusalOf(await client(dev.url)('enroll', { body: { token, x, name: 'late', tiers: [] } }))).toBe(
+    expect(refusalOf(await client(dev.url)('enrol', { body: { token, x, name: 'late', tiers: [] } }))).toBe(
       SUSPENDED,
     )
 

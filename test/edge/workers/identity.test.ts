@@ -195,7 +195,7 @@ test('K01 a revoked worker is refused on its next request, and its public key st
 // ── Enrolment ──
 
 const enrol = (token: string, x = newSigner().x) =>
-  client(fixtures.url)('enroll', { body: { token, x, name: 'peer', tiers: ['C'] } })
+  client(fixtures.url)('enrol', { body: { token, x, name: 'peer', tiers: ['C'] } })
 const newToken = async () => unwrap(await fixtures.root('createEnrolment', { body: { pool: fixtures.pool } }))
 
 test('K01 an enrolment token enrols one worker, also of twenty simultaneous requests', async () => {
@@ -263,7 +263,7 @@ test('K04 a worker without a proof gets no call, whatever tiers it enrolled with
   const { token } = await newToken()
   const signer = newSigner()
   const { worker, tenant } = unwrap(
-    await client(fixtures.url)('enroll', { body: { token, x: signer.x, name: 'silent', tiers: ['B', 'C'] } }),
+    await client(fixtures.url)('enrol', { body: { token, x: signer.x, name: 'silent', tiers: ['B', 'C'] } }),
   )
   const silent = client(fixtures.url, peer.credentialsOf({ worker, tenant, signer }))
   const call = unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))

@@ -31,7 +31,7 @@ const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
 const newToken = async () =>
   unwrap(await fixtures.root('createEnrolment', { body: { pool: fixtures.pool } })).token
 const enrol = async (x: string) =>
-  client(fixtures.url)('enroll', { body: { token: await newToken(), x, name: 'peer', tiers: ['C'] } })
+  client(fixtures.url)('enrol', { body: { token: await newToken(), x, name: 'peer', tiers: ['C'] } })
 
 const path = '/v1/worker/heartbeat'
 const body = Buffer.from('{"tiers":["B","C"],"running":[]}')

@@ -35,10 +35,10 @@ import type { Claim, Settlement } from '../../../shared/wire/workers.ts'
 
 type WorkerRoute = Extract<
   RouteName,
-  'enroll' | 'claim' | 'readInput' | 'putOutput' | 'output' | 'settle' | 'prove' | 'heartbeat' | 'keys'
+  'enrol' | 'claim' | 'readInput' | 'putOutput' | 'output' | 'settle' | 'prove' | 'heartbeat' | 'keys'
 >
 const WORKER_ROUTES: readonly WorkerRoute[] = [
-  'enroll',
+  'enrol',
   'claim',
   'readInput',
   'putOutput',
@@ -342,7 +342,7 @@ export class FakeEdge {
       return note(this.#refuses(request, path, raw) ?? this.#file(digest, Number(part)))
     if (route === 'putOutput') return note(this.#refuses(request, path, raw) ?? this.#put(digest, raw))
     if (body === undefined || !body.success) return note(problem('invalid_request', 'the body does not fit'))
-    if (route === 'enroll') return note(this.#enrol(body.data as { token: string; x: string }))
+    if (route === 'enrol') return note(this.#enrol(body.data as { token: string; x: string }))
     const refusal = this.#refuses(request, path, raw)
     if (refusal !== undefined) return note(refusal)
     // Each body was parsed by its route's schema just now.

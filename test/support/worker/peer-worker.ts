@@ -80,9 +80,7 @@ export class PeerWorker {
   ): Promise<PeerWorker> {
     const { token } = unwrap(await operator('createEnrolment', { body: { pool } }))
     const signer = newSigner()
-    const enrolled = unwrap(
-      await client(url)('enroll', { body: { token, x: signer.x, name: 'peer', tiers } }),
-    )
+    const enrolled = unwrap(await client(url)('enrol', { body: { token, x: signer.x, name: 'peer', tiers } }))
     const peer = new PeerWorker(url, signer, enrolled)
     unwrap(await peer.prove(tiers))
     return peer

@@ -35,7 +35,7 @@ const command = (...args: string[]) => {
 test('the worker’s --help names its commands and the fields of its configuration', () => {
   const { status, stdout } = command('--help')
   expect(status).toBe(0)
-  for (const word of ['enroll', 'run', 'doctor', '--config', 'edge_url', '0600'])
+  for (const word of ['enrol', 'run', 'doctor', '--config', 'edge_url', '0600'])
     expect(stdout).toContain(word)
 })
 
@@ -52,7 +52,7 @@ test.each([
 
 test('the worker refuses to run as root and says how to start it instead', () => {
   expect(process.getuid?.(), 'this test must run as root; `npm test` in CI does').toBe(0)
-  for (const name of ['run', 'enroll']) {
+  for (const name of ['run', 'enrol']) {
     const { status, stderr } = command(name, '--config', '/nonexistent')
     expect(status).toBe(1)
     expect(stderr).toMatch(/does not run as root; .*setpriv/)
@@ -75,7 +75,7 @@ test('enrolment creates a key once that only the worker can read, and stores the
     name: expect.stringMatching(PATTERNS.name),
     tiers: ['B', 'C'],
   })
-  const again = await lone.command('enroll', { input: `${lone.edge.token}\n` })
+  const again = await lone.command('enrol', { input: `${lone.edge.token}\n` })
   expect(again).toMatchObject({
     status: 1,
     stderr: expect.stringMatching(/key\.json` already exists; remove it/),

@@ -22,7 +22,7 @@ beforeEach(async () => {
   edge = new FakeEdge()
   await edge.start()
   const open = openUnsignedLink(edge.url)
-  const enrolled = await open.ask('enroll', {
+  const enrolled = await open.ask('enrol', {
     body: { token: edge.token, x: signer.x, name: 'tester', tiers: [] },
   })
   open.close()

@@ -35,7 +35,7 @@ const stillServes = async (): Promise<void> => {
 test('K02 each worker request is signed over method, authority, path and content, with a new nonce and the current time', async () => {
   await stillServes()
   const nonces = new Set<string>()
-  const signed = lone.edge.requests.filter(({ route }) => route !== 'enroll' && route !== 'keys')
+  const signed = lone.edge.requests.filter(({ route }) => route !== 'enrol' && route !== 'keys')
   expect(signed.length).toBeGreaterThan(2)
   for (const { headers, refused } of signed) {
     expect(refused).toBeUndefined()
