@@ -104,7 +104,7 @@ export const MCP: readonly Held[] = [
     area: 'mcp',
     file: 'edge/mcp/held-answer.ts',
     tests: ['test/edge/mcp/waiting.test.ts'],
-    titled: 'a held request ends when its key is revoked|L2 a result that nobody received',
+    titled: 'a held request ends when its key is revoked|L2 a held result that its client received',
     lines: [
       [
         'if ((await stillCaller()) === null)',

@@ -259,6 +259,20 @@ test('M04 L2 a result that nobody received is the answer to the next equal reque
   }
 })
 
+test('M04 L2 a held result that its client received is not the answer to the next equal request', async () => {
+  for (const accept of ['application/json, text/event-stream', 'application/json']) {
+    const { client, meta, call, run } = await calls.clientInRun('legacy')
+    const params = { name: tool, arguments: {} }
+    const held = await client.send('tools/call', params, { meta, wait: 60, headers: { accept } })
+    expect(held.messages).toEqual([]) // the headers came without the answer, so it is held
+    await peer.run(call(1), { stdout: 'ran' })
+    expect(textOf((await held.answer()).result ?? {})).toBe('ran')
+    await held.end() // the run knows by now: the response ends after the report
+    expect(textOf(await client.result('tools/call', params, { meta, wait: 0 }))).toMatch(/^PENDING/)
+    expect(await calls.used(run)).toBe(2)
+  }
+})
+
 test('M05 requests beyond those that an agent may hold are answered as pending at once', async () => {
   const greedy = await fixtures.agent()
   const theirs = new McpCalls(fixtures, greedy)
