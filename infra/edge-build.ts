@@ -65,7 +65,7 @@ async function built(part: Part, say: (text: string) => void): Promise<Result<st
     if (kept !== undefined && existsSync(join(kept, 'main.js'))) return ok(kept)
     const lock = takeLock(join(CACHE, `${part.name}.lock`))
     if (lock.ok) return build(part, say).finally(lock.value)
-    if (lock.error === undefined) return err(`\`${CACHE}\` can't be written; let this user write there`)
+    if (lock.error === undefined) return err(`\`${CACHE}\` can’t be written; let this user write there`)
     if (Date.now() > until)
       return err(
         `process ${lock.error} did not finish building the ${part.name} within ${BUILT_WITHIN_MS / 1_000} s; end that process and try again`,

@@ -94,7 +94,7 @@ export function openState(dir: string): Result<State, Refusal> {
       mkdirSync(folder, { recursive: true, mode: 0o700 })
   } catch (error) {
     return err(
-      `the state folder \`${dir}\` can't be created or used (${reason(error)}); set COUNTERSIGN_STATE to a folder that you can write to`,
+      `the state folder \`${dir}\` can’t be created or used (${reason(error)}); set COUNTERSIGN_STATE to a folder that you can write to`,
     )
   }
   return ok(state)
@@ -178,7 +178,7 @@ export async function portRefusal(port: number): Promise<Refusal | undefined> {
   if (got.error === 'EADDRINUSE')
     return `port ${port} is in use by another process; stop that process, or ${other}`
   if (got.error === 'EACCES') return `port ${port} needs root; ${other}`
-  return `port ${port} can't be used (${got.error}); ${other}`
+  return `port ${port} can’t be used (${got.error}); ${other}`
 }
 
 export async function freePort(): Promise<number> {
@@ -253,7 +253,7 @@ export function lockState(state: State): Result<() => void, Refusal> {
   if (lock.ok) return lock
   return err(
     lock.error === undefined
-      ? `the lock file \`${state.lock}\` can't be created; check that you can write to that folder`
+      ? `the lock file \`${state.lock}\` can’t be created; check that you can write to that folder`
       : `another stack (pid ${lock.error}) runs on \`${state.dir}\`; stop it, or set COUNTERSIGN_STATE and COUNTERSIGN_PORT to start a second one`,
   )
 }

@@ -62,7 +62,7 @@ export const LIMITS = {
   schema_unique_items: 1_000,
   /** All headers of a request together. A signed request has less than 2 KiB of headers. */
   headers_bytes: 32 * KiB,
-  /** AuthZEN: costly evaluations in one request, a name in one, a request id that is repeated. */
+  /** AuthZEN: costly evaluations in one request, a name in one, a request id that we send back. */
   evaluations: 20,
   evaluation_name_chars: 256,
   request_id_chars: 255,
@@ -169,8 +169,8 @@ export const LIMITS = {
    */
   file_part_bytes: 1 * MiB,
   /**
-   * How long an uploaded file is kept that no call names, and one that a call names (longer than
-   * calls live), from its last use.
+   * How long an uploaded file is kept after its last use: while no call names it, and once a call
+   * names it (longer than calls live).
    */
   file_unnamed_ms: 24 * 3600_000,
   file_named_ms: 30 * 24 * 3600_000,

@@ -3,7 +3,7 @@
 export const MCP_LIMITS = {
   /**
    * How long an MCP request is held for a call that has not ended: for clients that can hold a
-   * task, for legacy clients, for those that retry with a `requestState`, and at most. Clients give
+   * task, for legacy clients, for those that retry with a `requestState`, and the longest. Clients give
    * up after 60 s, and close a silent connection sooner.
    */
   mcp_hold_task_s: 2,

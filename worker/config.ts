@@ -123,7 +123,7 @@ export function readConfig(path: string, environment: Environment = process.env)
   if (typeof file !== 'object' || file === null)
     return err(`the configuration \`${path}\` is not a JSON object; --help shows what it holds`)
   const read = readAs(Config, { ...file, ...overrides(environment) })
-  return read.ok ? read : err(`the configuration \`${path}\` can't be used; ${inOneLine(read.error)}`)
+  return read.ok ? read : err(`the configuration \`${path}\` can’t be used; ${inOneLine(read.error)}`)
 }
 
 /**
@@ -153,7 +153,7 @@ export function readPrivate(path: string): Result<string, Refusal> {
     file = openSync(path, 'r')
   } catch (error) {
     return err(
-      `can't be read (${error instanceof Error && 'code' in error ? error.code : 'unknown error'}); check that it exists and that this user may read it`,
+      `can’t be read (${error instanceof Error && 'code' in error ? error.code : 'unknown error'}); check that it exists and that this user may read it`,
     )
   }
   try {

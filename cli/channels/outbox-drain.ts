@@ -52,7 +52,7 @@ const intoFolder =
       syncFile(dir, 'r')
       return ok(null)
     } catch (thrown) {
-      return err(trouble('unwritable', `\`${path}\` can't be written: ${reason(thrown)}`))
+      return err(trouble('unwritable', `\`${path}\` can’t be written: ${reason(thrown)}`))
     }
   }
 
@@ -84,7 +84,7 @@ const intoSendmail =
     // error.
     if (ran.status) return ok(`\`${path}\` exited with ${ran.status}`)
     if (ran.error !== undefined)
-      return err(trouble('sendmail_failed', `\`${path}\` can't be used: ${reason(ran.error)}`))
+      return err(trouble('sendmail_failed', `\`${path}\` can’t be used: ${reason(ran.error)}`))
     return ok(ran.status === 0 ? null : `\`${path}\` was ended by ${ran.signal}`)
   }
 
@@ -94,7 +94,7 @@ function faultInFolder(dir: string): Trouble | undefined {
     accessSync(dir, constants.W_OK | constants.X_OK)
     return undefined
   } catch (thrown) {
-    return trouble('unwritable', `\`${dir}\` can't be written: ${reason(thrown)}`)
+    return trouble('unwritable', `\`${dir}\` can’t be written: ${reason(thrown)}`)
   }
 }
 

@@ -123,7 +123,7 @@ function namesIn(dir: string, ending: string): Result<string[], Trouble> {
         .sort(),
     )
   } catch (thrown) {
-    return err({ ...trouble('unreadable', `\`${dir}\` can't be read: ${reason(thrown)}`), exit: 2 })
+    return err({ ...trouble('unreadable', `\`${dir}\` can’t be read: ${reason(thrown)}`), exit: 2 })
   }
 }
 

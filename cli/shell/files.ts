@@ -1,5 +1,5 @@
 // Local files that commands read and write. Reads are bounded; nothing is written outside the
-// folder that the user named, and nothing is overwritten unasked.
+// folder that the user named, and nothing is overwritten unless the user asks for it.
 
 import { randomUUID } from 'node:crypto'
 import {
@@ -44,7 +44,7 @@ export function readBytes(path: string, limit: number): Result<Uint8Array, Troub
       chunks.push(chunk.subarray(0, read))
     }
   } catch (thrown) {
-    return err(trouble('unreadable', `${name} can't be read: ${reason(thrown)}`))
+    return err(trouble('unreadable', `${name} can’t be read: ${reason(thrown)}`))
   } finally {
     if (file !== undefined && file !== STDIN) closeSync(file)
   }
@@ -69,7 +69,7 @@ export function writeText(path: string, text: string): Result<number, Trouble> {
     writeFileSync(path, text)
     return ok(Buffer.byteLength(text))
   } catch (thrown) {
-    return err(trouble('unwritable', `\`${path}\` can't be written: ${reason(thrown)}`))
+    return err(trouble('unwritable', `\`${path}\` can’t be written: ${reason(thrown)}`))
   }
 }
 
@@ -89,7 +89,7 @@ export function prepareTarget(folder: string, path: string, overwrite: boolean):
   const place = join(folder, path)
   const fault = pathFault(path)
   if (fault !== undefined)
-    return err(trouble('unwritable', `\`${path}\` can't be saved under that name: it ${fault}`))
+    return err(trouble('unwritable', `\`${path}\` can’t be saved under that name: it ${fault}`))
   try {
     mkdirSync(folder, { recursive: true })
     const above = path.split('/').slice(0, -1)
@@ -99,7 +99,7 @@ export function prepareTarget(folder: string, path: string, overwrite: boolean):
       if (!lstatSync(at).isDirectory()) return err(trouble('unwritable', `\`${at}\` is not a folder`))
     }
   } catch (thrown) {
-    return err(trouble('unwritable', `\`${place}\` can't be written: ${reason(thrown)}`))
+    return err(trouble('unwritable', `\`${place}\` can’t be written: ${reason(thrown)}`))
   }
   const there = kindOf(place)
   if (there === undefined || (overwrite && there.isFile())) return ok(place)
@@ -130,7 +130,7 @@ export function saveBytes(
     else linkSync(beside, place.value) // fails if the file was created in the meantime
     return place
   } catch (thrown) {
-    return err(trouble('unwritable', `\`${place.value}\` can't be written: ${reason(thrown)}`))
+    return err(trouble('unwritable', `\`${place.value}\` can’t be written: ${reason(thrown)}`))
   } finally {
     rmSync(beside, { force: true })
   }

@@ -69,7 +69,7 @@ export const newSkill = command({
         writeFileSync(join(id, path), text, { flag: 'wx' })
       }
     } catch (thrown) {
-      return err(trouble('unwritable', `\`${id}\` can't be written: ${reason(thrown)}`))
+      return err(trouble('unwritable', `\`${id}\` can’t be written: ${reason(thrown)}`))
     }
     const paths = [...files.keys()].sort()
     // To be typed in this folder: in one with its own package.json, `npx` would fetch whatever the

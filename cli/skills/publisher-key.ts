@@ -132,7 +132,7 @@ export const keygen = command({
       chmodSync(path, 0o600)
     } catch (thrown) {
       if (existsSync(path)) return err(existingKeyError(path))
-      return err(trouble('unwritable', `\`${path}\` can't be written: ${reason(thrown)}`))
+      return err(trouble('unwritable', `\`${path}\` can’t be written: ${reason(thrown)}`))
     }
     const { kid } = signerFromJwk(jwk)
     const rows = [

@@ -1,6 +1,6 @@
-// Connects an MCP client that starts us, and speaks over our standard input and output, with the
-// edge's endpoint for MCP. Each message goes on as it came, with the agent's key; the list of tools
-// shows those of one upstream alone. Nothing is decided here.
+// Passes messages between an MCP client, which starts us and uses our standard input and output, and
+// the edge's MCP endpoint. It adds the agent's key to each message and leaves it unchanged. The client
+// sees only the tools of one upstream. Nothing is decided here.
 
 import { EVIDENCE_BOUNDS, type Json, parseJson } from '../../shared/bytes/json.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -17,7 +17,7 @@ export type BridgeEnds = {
 }
 
 const META = 'io.modelcontextprotocol/protocolVersion'
-/** JSON-RPC: the text is no JSON; the server could not answer. */
+/** JSON-RPC: the text is not JSON; the server could not answer. */
 const [NOT_JSON, NO_ANSWER] = [-32700, -32603]
 
 export class McpBridge {
@@ -39,7 +39,7 @@ export class McpBridge {
     until.addEventListener('abort', abort, { once: true })
     for await (const line of linesIn(this.#ends.input, until)) {
       const message = messageIn(line)
-      if (message === undefined) this.#fail(null, NOT_JSON, 'send one JSON-RPC message a line')
+      if (message === undefined) this.#fail(null, NOT_JSON, 'send one JSON-RPC message per line')
       // A client sends `initialize` alone, so the next message finds its session.
       else if (message['method'] === 'initialize') await this.#forward(message)
       else this.#start(message)
@@ -97,7 +97,7 @@ export class McpBridge {
     if (message['id'] !== undefined || text !== '') this.#pass(message, text, answer)
   }
 
-  /** Writes a message of the edge. An answer that is none of the protocol becomes an error. */
+  /** Writes a message of the edge. An answer outside the protocol becomes an error. */
   #pass(request: JsonObject, text: string, { status, headers }: Response): void {
     const parsed = parseJson(Buffer.from(text), EVIDENCE_BOUNDS)
     const message = parsed.ok && isObject(parsed.value) ? parsed.value : {}
@@ -117,7 +117,7 @@ export class McpBridge {
     this.#ends.write(lists ? JSON.stringify({ ...message, result: this.#own(result) }) : text.trim())
   }
 
-  /** A page of the list of tools, without those of others. */
+  /** A page of the list of tools, without the tools of other upstreams. */
   #own(page: JsonObject): JsonObject {
     const { tools } = page
     return Array.isArray(tools) ? { ...page, tools: tools.filter((tool) => this.#isShown(tool)) } : page
@@ -156,7 +156,7 @@ function messageIn(line: Uint8Array): JsonObject | undefined {
   return parsed.ok && isObject(parsed.value) ? parsed.value : undefined
 }
 
-/** Lines of the input. A longer one than the edge accepts is cut, and so no message any more. */
+/** Lines of the input. A line longer than the edge accepts is cut, so that it no longer parses. */
 async function* linesIn(input: AsyncIterable<Uint8Array>, until: AbortSignal): AsyncGenerator<Uint8Array> {
   let rest = Buffer.alloc(0)
   for await (const chunk of input) {

@@ -33,7 +33,7 @@ export const wrap = command({
     session: { value: 'NAME', what: 'the session of its calls, which share a run (default: one run a day)' },
   },
   rest: 'the server’s program and its arguments',
-  does: 'Be an MCP server over standard input and output: workers run the wrapped server in their sandbox, and policy decides each call of its accepted tools',
+  does: 'Serve MCP over standard input and output: workers run the wrapped server in their sandbox, and policy decides each call of its accepted tools',
   key: 'agent',
   exits: '0 the client has closed standard input; 1 the server can’t be wrapped',
   examples: [
@@ -64,7 +64,7 @@ export const wrap = command({
   },
 })
 
-/** The name of the package or program, as far as an upstream can have it. */
+/** The name of the package or program, changed where an upstream's name can't be the same. */
 export function nameOf([program = '', ...args]: readonly string[]): string {
   const isLauncher = LAUNCHERS.includes(baseOf(program))
   const named = isLauncher ? args.find((arg) => !arg.startsWith('-')) : program

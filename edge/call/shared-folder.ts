@@ -72,5 +72,5 @@ export function folderGone(seenAt: number | null, now: number): string | undefin
     seenAt === null
       ? 'no longer serves this pool'
       : `has sent no heartbeat for ${Math.floor(silent / 1000)} s`
-  return `the worker with this run's folder ${why}, so its files are lost; create a new run`
+  return `the worker with this run’s folder ${why}, so its files are lost; create a new run`
 }

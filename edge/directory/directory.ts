@@ -125,7 +125,7 @@ function load(
   const { agents, operators, workers, issuers } = state === 'deleted' ? NO_ONE : people
   const ready = compileWithFloor(policies.texts)
   if (!ready.ok)
-    logError(`policy set ${policies.version} can't be compiled: ${ready.error.detail}`, { tenant })
+    logError(`policy set ${policies.version} can’t be compiled: ${ready.error.detail}`, { tenant })
   const quarantine = new Map(upstreams.flatMap(({ withheld }) => withheld))
   const vault = openVault(secrets, formerSecrets, new Sealing(vaultKey, tenant))
   const keys = new Map<string, { kind: KeyKind; hash: Buffer; principal: AgentPrincipal | Principal }>()

@@ -1,6 +1,6 @@
 // `node infra/clients/package.ts`: builds the TypeScript client into clients/typescript/dist, from
-// which `npm pack` makes the package. `verify` brings shared/evidence with it, with what that needs
-// of Node replaced, so that one build runs everywhere.
+// which `npm pack` makes the package. `verify` contains shared/evidence, with Node's
+// modules replaced, so that one build runs everywhere.
 
 import { spawnSync } from 'node:child_process'
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -20,7 +20,7 @@ export const PORTABLE = {
   target: 'es2023',
   alias: { 'node:crypto': join(FOLDER, 'src/portable/node-crypto.ts') },
   inject: [join(FOLDER, 'src/portable/buffer.ts')],
-  // zod brings its messages in all languages; a verdict has none of them.
+  // zod contains its messages in all languages; no verdict shows any.
   plugins: [
     {
       name: 'one-language',

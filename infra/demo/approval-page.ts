@@ -1,4 +1,4 @@
-// The requests of a browser in which an operator opens the link of an approval and presses a button.
+// Sends the requests of a browser in which an operator opens an approval's link and presses a button.
 
 import { check, dim, echo, match, print } from './terminal.ts'
 

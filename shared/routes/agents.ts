@@ -102,7 +102,7 @@ export const AGENTS = routes({
     action: 'run.read',
     query: Paging.extend({ state: CallState.optional(), tool: ToolName.optional() }),
     summary:
-      'List calls, newest first, one page at a time: an agent, its own; an operator, those of all agents. A call is listed, or listed in its new state, within a second',
+      'List calls, newest first, one page at a time: an agent’s own, or for an operator those of all agents. A call is listed, or listed in its new state, within a second',
     status: 200,
     result: paged(ListedCall),
     failures: ['forbidden'],
@@ -126,7 +126,7 @@ export const AGENTS = routes({
     action: 'run.read',
     query: Paging,
     summary:
-      'List runs, newest first, one page at a time: an agent, its own; an operator, those of all agents',
+      'List runs, newest first, one page at a time: an agent’s own, or for an operator those of all agents',
     status: 200,
     result: paged(ListedRun),
     failures: ['forbidden'],

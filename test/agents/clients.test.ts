@@ -1,4 +1,4 @@
-// Promise: MCP clients of other people wait through an approval. Their own promise resolves with
+// Promise: other people's MCP clients wait through an approval. Their own promise resolves with
 // the tool's real output once a human has answered, and the call runs once, also if they give up
 // before.
 

@@ -1,6 +1,6 @@
-// Promise: what docs/agents.md shows for hosts of MCP works as it is written there. Its agents run
-// against a real edge with the frameworks' own scripted models; its configurations, which services
-// read that can't be called here, reach the edge through a client of the same protocol.
+// Promise: the examples of docs/agents.md for MCP hosts work as they are written there. Its agents run
+// against a real edge with the frameworks' own scripted models. Its configurations are for services
+// that can't be called here, so a client of the same protocol calls the edge with their values.
 
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -147,7 +147,7 @@ describe('a configuration that docs/agents.md shows', () => {
     expect(await sessionsOf(caller)).toEqual([['WORKFLOW', 1]])
   })
 
-  test('Pydantic AI: its program compiles, and gives a stand-in for the framework an address and headers that reach the tools', async () => {
+  test('Pydantic AI: the program compiles, and passes a stand-in for the framework an address and headers that reach the tools', async () => {
     const caller = await agent()
     const standIn = `
 import json, sys, types

@@ -1,4 +1,4 @@
-// Promise: the Python client does against a real edge what its tests say. Its adapter for Pydantic
+// Promise: the tests of the Python client pass against a real edge. Its adapter for Pydantic
 // AI is tested with a STAND-IN for that framework, which could not be installed: see the title.
 
 import { spawn } from 'node:child_process'
@@ -48,7 +48,7 @@ test('the Python client proposes, waits, follows, cancels, verifies and fails as
   expect(await unittest('test_against_edge')).toBe(13)
 })
 
-test('the adapter for Pydantic AI defers pending calls before a STAND-IN of the framework; the framework itself is not proven', async () => {
+test('the adapter for Pydantic AI defers pending calls; this is tested with a STAND-IN for the framework only', async () => {
   expect(await unittest('test_pydantic_ai_stand_in')).toBe(4)
 })
 

@@ -265,7 +265,7 @@ describe('T01 contradictions', () => {
     return [full, denied, called, skill, stdio]
   }
 
-  /** The same with every executor and every outcome, which few of them can have. */
+  /** The statement with every executor and every outcome; most of them contradict it. */
   const withOtherEnds = (question: Question): Question[] => [
     ...EXECUTORS.map((executor) =>
       withChanges(question, { 'statement.predicate.execution.executor': executor }),
@@ -281,7 +281,7 @@ describe('T01 contradictions', () => {
     const whole = trueOnes()
     expect(whole.map((one) => Questions.safeParse(one).success)).toEqual(whole.map(() => true))
     const once = whole.flatMap(changedOnce)
-    // A part of all pairs of changes, or the test would take minutes.
+    // A sample of all pairs of changes: all would take minutes.
     const twice = whole
       .flatMap(withOtherEnds)
       .flatMap((question) => [question, ...changedOnce(question).filter((_, i) => i % 41 === 0)])

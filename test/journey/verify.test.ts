@@ -158,7 +158,7 @@ describe('an attestation', () => {
       expect(await verify(path)).toMatchObject({
         code: 1,
         out: '',
-        err: expect.stringContaining("can't be read"),
+        err: expect.stringContaining('can’t be read'),
       })
       expect(await countersign(['verify', file(bundle), '--keys', path], { env: NO_EDGE })).toMatchObject({
         code: 1,

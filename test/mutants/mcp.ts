@@ -134,6 +134,19 @@ export const MCP: readonly Held[] = [
   {
     area: 'mcp',
     file: 'edge/run/commands/propose.ts',
+    tests: ['test/edge/mcp/abandoned.test.ts'],
+    titled: 'a result that nobody received',
+    lines: [
+      [
+        'Date.now() - equal.status.at < LIMITS.mcp_join_ms',
+        'Date.now() - equal.status.at < LIMITS.mcp_join_ms * 2',
+        'A client gets the result of an old call for a new request.',
+      ],
+    ],
+  },
+  {
+    area: 'mcp',
+    file: 'edge/run/commands/propose.ts',
     tests: ['test/edge/tokens/actors.test.ts'],
     titled: 'L1 over MCP',
     lines: [

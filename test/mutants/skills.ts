@@ -227,4 +227,17 @@ export const SKILLS: readonly Held[] = [
       ],
     ],
   },
+  {
+    area: 'skills',
+    file: 'edge/skills/execution/host.ts',
+    tests: ['test/edge/skills/execution/fuel-at-crossings.test.ts'],
+    titled: 'skill_host_calls',
+    lines: [
+      [
+        'return count > LIMITS.skill_host_calls',
+        'return count > LIMITS.skill_host_calls * 2',
+        'A skill keeps the edge busy with requests to its storage that cost it little.',
+      ],
+    ],
+  },
 ]

@@ -311,4 +311,17 @@ export const UPSTREAMS: readonly Held[] = [
       ],
     ],
   },
+  {
+    area: 'upstreams',
+    file: 'edge/upstreams/look.ts',
+    tests: ['test/edge/upstreams/over-time.test.ts'],
+    titled: 'does not list its tools within',
+    lines: [
+      [
+        'AbortSignal.timeout(LIMITS.upstream_look_timeout_ms)',
+        'AbortSignal.timeout(LIMITS.upstream_look_timeout_ms * 2)',
+        'A server that never answers holds every call of its tools, and their slots.',
+      ],
+    ],
+  },
 ]

@@ -36,6 +36,7 @@ test.each<[keyof typeof LIMITS, keyof typeof ROUTES, string, (n: number) => unkn
   ['claim_chars', 'putIssuer', 'audiences', (n) => ['a'.repeat(n)]],
   ['delegation_s', 'putDelegation', 'for_s', (n) => n],
   ['denied_parts', 'putDeniedParts', 'items', (n) => each(n, (i) => ({ pattern: `p${i}@1`, reason: 'r' }))],
+  ['evaluations', 'evaluateAccesses', 'evaluations', (n) => each(n, () => ({}))],
   ['hook_tool_chars', 'adviseClaudeCode', 'tool_name', (n) => 'a'.repeat(n)],
   ['issuer_audiences', 'putIssuer', 'audiences', (n) => each(n, (i) => `a${i}`)],
   ['issuer_chars', 'putIssuer', 'issuer', address],

@@ -2,8 +2,8 @@
 // so a second doorbell of the same call is dropped (Q04).
 
 /**
- * Why a running process is to be ended; the first reason counts. disowned: the edge no longer knows
- * this worker.
+ * Why a running process has to end; the first reason counts. disowned: the edge no longer knows this
+ * worker.
  */
 export type StopReason = 'cancelled' | 'shutdown' | 'disowned'
 

@@ -139,7 +139,7 @@ export class Spool {
         unreadable: unreadable.length > 0 ? aside : undefined,
       })
     } catch (error) {
-      return err(`the spool \`${this.#dir}\` can't be used (${reason(error)}); ${remedyFor(reason(error))}`)
+      return err(`the spool \`${this.#dir}\` can’t be used (${reason(error)}); ${remedyFor(reason(error))}`)
     }
   }
 

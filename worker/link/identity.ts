@@ -73,7 +73,7 @@ export function makeHome(home: string): Result<void, Refusal> {
     return ok(undefined)
   } catch (error) {
     return err(
-      `the home \`${home}\` can't be made or used (${codeOf(error)}); chown it to the user that runs the worker`,
+      `the home \`${home}\` can’t be made or used (${codeOf(error)}); chown it to the user that runs the worker`,
     )
   }
 }
@@ -100,7 +100,7 @@ export async function enrol(
     return err(
       codeOf(error) === 'EEXIST'
         ? `\`${path}\` already exists; remove it to enrol this host again`
-        : `\`${path}\` can't be created (${codeOf(error)})`,
+        : `\`${path}\` can’t be created (${codeOf(error)})`,
     )
   }
   try {

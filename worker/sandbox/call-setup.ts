@@ -60,7 +60,7 @@ export async function setUpCall(
     closeConnections()
     await tearDown()
     return err(
-      infra(`the call's cgroup could not be created: ${error instanceof Error ? error.message : error}`),
+      infra(`the call’s cgroup could not be created: ${error instanceof Error ? error.message : error}`),
     )
   }
 }
@@ -108,7 +108,7 @@ async function forTierB(
   try {
     folder = await callFolder(root, cwd)
   } catch (error) {
-    return err(infra(`the call's folder could not be created (${errorReport(error).code})`)) // the error's message would reveal `cwd`
+    return err(infra(`the call’s folder could not be created (${errorReport(error).code})`)) // the error's message would reveal `cwd`
   }
   return ok({
     place: { folder, mark: newMark(), fence: tierBLauncher },

@@ -204,7 +204,7 @@ async function startCall(
   } catch (error) {
     return unused(
       infra(
-        `this worker could not open the call's descriptors: ${error instanceof Error ? error.message : error}`,
+        `this worker could not open the call’s descriptors: ${error instanceof Error ? error.message : error}`,
       ),
     )
   }

@@ -46,9 +46,7 @@ function sentenceFor({ state, decision, result }: Call): string {
   }
 }
 
-/**
- * The first alternative of the explanation: it would change a denial, as far as an agent may know.
- */
+/** The explanation's first alternative to a denial; it contains only what the agent may know. */
 function changesOf({ explanation }: Call['decision']): string[] {
   const [first] = explanation?.changes ?? []
   return first === undefined || first.length === 0

@@ -14,7 +14,7 @@ export type Options = {
   readonly key: Key
   /** Used in place of the global `fetch`. */
   readonly fetch?: typeof fetch
-  /** How often a request is sent at most, and for how long. */
+  /** The most attempts of one request, and the time for all of them. */
   readonly retry?: { readonly tries?: number; readonly totalMs?: number }
 }
 

@@ -6,17 +6,10 @@ import type { Change, FactValue, Op } from '../../../shared/wire/explanation.ts'
 import type { CedarValueJson } from '../../policy/engine.ts'
 import { idOf } from '../../policy/slices.ts'
 import type { Redaction } from '../../secrets/redaction.ts'
+import type { ApprovalContext } from '../approval-context.ts'
 import type { Fact, Flip, Question } from './facts.ts'
 import { changedBy, GROUPS, nameOf, rank, sameFact, valueAt } from './facts.ts'
 
-type Yes = { count: number; roles: string[]; quorum: string[] }
-type Reach = Yes & {
-  granted: boolean
-  approvers: string[]
-  assurance: string
-  standing_s: number
-  independent: Yes
-}
 export type Reader = {
   readonly kind: 'agent' | 'operator'
   /** Its marks don't distinguish secrets. An agent does not even learn that there is one. */
@@ -26,7 +19,7 @@ export type Reader = {
   /** The parts of the plan that follow from the arguments. */
   readonly byArguments: readonly string[]
   /** The most that humans could answer, everybody's approval first. More needs more approvers. */
-  readonly reach: () => readonly [Reach, ...Reach[]]
+  readonly reach: () => readonly [ApprovalContext, ...ApprovalContext[]]
 }
 
 export function changeFor(question: Question, flip: Flip, reader: Reader): Change {

@@ -150,7 +150,7 @@ function secretAndOutputWarnings({ capabilities: { secrets = [] }, tools }: Unbo
     ...secrets.map(
       (name): SkillWarning => ({
         code: 'reads_secret',
-        detail: `it reads the secret \`${name}\` itself and could send it to any host it reaches; as a credential, the skill would never see it`,
+        detail: `it reads the secret \`${name}\` itself and could send it to any host it reaches; a credential is added outside of the skill, which never sees it`,
       }),
     ),
     ...(untyped.length === 0

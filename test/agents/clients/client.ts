@@ -1,4 +1,4 @@
-// MCP clients of other people, as an agent's host uses them: each asks for a tool and waits for the
+// Other people's MCP clients, as an agent's host uses them: each asks for a tool and waits for the
 // text that the model reads.
 
 import { createMCPClient } from '@ai-sdk/mcp'
@@ -15,7 +15,7 @@ export type Args = Readonly<Record<string, string>>
 export type Place = {
   readonly url: URL
   readonly key: string
-  /** How long the edge holds a request, in seconds, if not as long as it does by default. */
+  /** How long the edge holds a request, in seconds, if not its default. */
   readonly wait?: number
 }
 export type OpenClient = {

@@ -19,7 +19,7 @@ import { schemaWith } from './schema.ts'
 
 type Args = Readonly<Record<string, unknown>>
 type Schema = { readonly type: 'object'; readonly [keyword: string]: unknown }
-/** The means of a tool while it runs. */
+/** The functions that a running tool can use. */
 type Running = {
   readonly report: (progress: number) => Promise<void>
   readonly log: (text: string) => Promise<void>
@@ -28,7 +28,7 @@ type Tool = {
   readonly inputSchema: Schema
   readonly run: (args: Args, running: Running) => CallToolResult | Promise<CallToolResult>
 }
-/** Thrown by tools that want something of the client. */
+/** Thrown by tools that want something from the client. */
 class WantsInput extends Error {}
 
 const NOTHING: Schema = { type: 'object', properties: {} }

@@ -9,8 +9,8 @@ export type ShimOptions = {
   readonly edge: string
   readonly key: string
   /**
-   * Before the names of the suite's tools at the edge: an upstream's tools begin with its name, and
-   * the suite's names are fixed.
+   * The prefix that the suite's tools have at the edge: an upstream's tools begin with its name, and
+   * the suite can't be given other names.
    */
   readonly prefix?: string
   /** Tools that the suite expects as tasks: the shim asks the edge not to hold their calls. */

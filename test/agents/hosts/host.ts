@@ -1,5 +1,5 @@
 // Each framework is asked to do the same: run an agent whose scripted model wants one tool
-// call and then repeats what it read of the tool, pause where the framework pauses, and continue.
+// call and then repeats its result, pause where the framework pauses, and continue.
 
 import type { Countersign } from '../../../clients/typescript/src/client.ts'
 

@@ -17,7 +17,7 @@ import type { Countersign } from '../../../clients/typescript/src/client.ts'
 import { guard } from '../../../clients/typescript/src/guard/langgraph.ts'
 import type { Host, Outcome, Wanted } from './host.ts'
 
-/** Wants the tool, then repeats what it read of it; the fake model makes the last message. */
+/** Wants the tool, then repeats its result; the fake model makes the last message. */
 async function next(messages: BaseMessage[], { id, tool: name, args }: Wanted): Promise<AIMessage> {
   const last = messages.at(-1)
   if (!(last instanceof ToolMessage))

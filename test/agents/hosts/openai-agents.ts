@@ -8,7 +8,7 @@ import type { Host, Outcome, Wanted } from './host.ts'
 
 setTracingDisabled(true)
 
-/** Wants the tool, then repeats what it read of it. */
+/** Wants the tool, then repeats its result. */
 export const scriptWanting = ({ id, tool, args }: Wanted) => [
   [functionCall(tool, args, { callId: id })],
   modelResponder(({ request: { input } }) => {

@@ -24,7 +24,7 @@ async function press(link: string, decision: 'approve' | 'deny'): Promise<{ stat
   return { status: answer.status, page: await answer.text() }
 }
 
-test('where policy requires assurance `key`, an approval through a link is refused and the approval stays pending; a denial counts', async () => {
+test('`surer_only`: where policy requires assurance `key`, a link can deny and can’t approve', async () => {
   const [agent, tool, surely] = [
     await fixtures.agent(),
     await fixtures.tool({ capabilities: ['network'] }),

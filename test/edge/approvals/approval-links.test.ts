@@ -143,7 +143,7 @@ test('P03 the approval page can’t be framed or cached and sends no referrer', 
   )
 })
 
-test('P03 a form from another origin, or without the page’s nonce, decides nothing', async () => {
+test('P03 a form from another origin, or without the page’s nonce, is refused as `cross_origin`', async () => {
   const { approval } = await askApproval()
   const link = await fixtures.link(fixtures.root, approval.id)
   const nonce = await nonceOf(link)
@@ -356,7 +356,7 @@ test('P09 an operator who may not answer gets no link and can’t answer in anot
   expect(await statusOf(approval.id)).toBe('pending')
 })
 
-test('a revoked link shows and decides nothing; the approval stays pending and other links still work', async () => {
+test('`link_revoked`: a revoked link shows and decides nothing; the approval and its other links still work', async () => {
   const [holder, other] = [await fixtures.operator(['approver']), await fixtures.operator(['approver'])]
   const call = await askApproval()
   const params = { id: call.approval.id }

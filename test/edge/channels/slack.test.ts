@@ -78,7 +78,7 @@ test('P10 only Slack apps whose secret signed a request are considered', () => {
   expect([...signers([`${secret}0`], signed)]).toEqual([])
 })
 
-test('P10 a Slack timestamp is accepted within five minutes, as a whole number of seconds', () => {
+test('P10 a Slack timestamp is accepted within five minutes (`slack_age_s`), as a whole number of seconds', () => {
   const at = 1_531_420_618
   const fresh = (timestamp: string, now: number): boolean => isFresh({ timestamp }, now * 1000)
   for (const now of [at, at + 299, at + 300, at - 300]) expect(fresh(String(at), now)).toBe(true)

@@ -81,7 +81,7 @@ test('K05 a stolen cookie is useless on the next request after its key was rotat
   expect((await after.get('/console')).status).toBe(401)
 })
 
-test('K05 signing out ends the session, also for a copy of the cookie', async () => {
+test('K05 signing out ends the session, also for a copy of the cookie: `signed_out`', async () => {
   const session = await ConsoleSession.open(fixtures.url, approver.key)
   const out = await session.post('/console/sign-out', await session.fields('/console'))
   expect([out.status, out.headers.get('set-cookie')]).toEqual([303, expect.stringContaining('Max-Age=0')])
@@ -232,7 +232,7 @@ test('K05 only an operator’s key signs in, and only from our own origin', asyn
   expect([foreign.status, foreign.headers.get('set-cookie')]).toEqual([403, null])
 })
 
-test('K03 guessing a key is refused after ten tries a minute, without locking out other keys', async () => {
+test('K03 guessing a key is refused after ten tries a minute (`sign_in_tries`), without locking out other keys', async () => {
   const victim = await fixtures.operator(['approver'])
   const guess = `${victim.key.slice(0, -1)}${victim.key.endsWith('0') ? '1' : '0'}`
   const seen: number[] = []

@@ -195,7 +195,7 @@ describe('changes that are only enough together', () => {
       },
       ['args.amount ≤ 10', 'approval.count ≥ 2: 2 different approvers'],
     ],
-  ])('changes are combined where only all together are enough: %s', (_name, asked, expected) => {
+  ])('changes are combined if no single one is enough: %s', (_name, asked, expected) => {
     expect(words(explained(asked).changes).map((line) => line.split(' & ').sort())).toEqual(
       expected.map((line) => line.split(' & ').sort()),
     )

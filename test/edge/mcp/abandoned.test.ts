@@ -1,6 +1,6 @@
 // A waiting call is cancelled some time after its client closed the connection, also across a
-// restart of the edge, unless the client can come back or has come back. Nobody waits for two
-// minutes here: the stored times are moved while the edge is down.
+// restart of the edge, unless the client can come back or has come back. Its result waits for it for
+// ten minutes. Nobody waits that long here: the stored times are moved while the edge is down.
 
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import type { Stack } from '../../../infra/stack.ts'
@@ -19,6 +19,13 @@ beforeAll(async () => {
 afterAll(() => stack.stop())
 
 type Era = 'modern' | 'legacy'
+
+const cancelAt = (run: string): number | null => {
+  const db = runFileOf(run, stack.state.dir)
+  const row = db.prepare('select cancel_at as at from calls').get() as { at: number | null } // the column
+  db.close()
+  return row.at
+}
 
 test('M04 a waiting call is cancelled two minutes (`mcp_abandoned_ms`) after its client disconnected, and no other call is', {
   timeout: 120_000,
@@ -51,12 +58,6 @@ test('M04 a waiting call is cancelled two minutes (`mcp_abandoned_ms`) after its
   const beating = setInterval(() => void peer.heartbeat(live).catch(() => undefined), 2_000)
   onTestFinished(() => clearInterval(beating))
 
-  const cancelAt = (run: string): number | null => {
-    const db = runFileOf(run, stack.state.dir)
-    const row = db.prepare('select cancel_at as at from calls').get() as { at: number | null } // the column
-    db.close()
-    return row.at
-  }
   for (const { run } of [gone, back, running, stopped])
     await eventually(
       `the end of the connection of ${run} is stored`,
@@ -112,4 +113,46 @@ test('M04 a waiting call is cancelled two minutes (`mcp_abandoned_ms`) after its
     kind: 'cancelled',
     body: { by: { kind: 'agent', name: agent.name } },
   })
+})
+
+test('L2 a result that nobody received is the answer to an equal request for ten minutes (`mcp_join_ms`), not longer', {
+  timeout: 120_000,
+}, async () => {
+  const fixtures = new Fixtures('joined', stack.dev)
+  const [agent, tool] = [await fixtures.agent(), await fixtures.tool()]
+  const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
+  const client = new McpClient(fixtures.url, agent.key, 'modern')
+  const ended = async (): Promise<string> => {
+    const { id: run } = unwrap(await agent.client('createRun', { body: {} }))
+    const exchange = await ask(run, 100)
+    const claim = unwrap(await peer.claim(callId(run, 1)))
+    exchange.close()
+    await eventually(
+      'the edge has noticed that the client is gone',
+      () => (cancelAt(run) === null ? undefined : true),
+      30_000,
+    )
+    await peer.settle(claim, { stdout: 'ran' })
+    return run
+  }
+  const ask = (run: string, wait: number) =>
+    client.send('tools/call', { name: tool, arguments: {} }, { meta: { 'dev.countersign/run': run }, wait })
+  const callsAfterAsking = async (run: string): Promise<number> => {
+    await (await ask(run, 0)).answer()
+    return unwrap(await agent.client('readRun', { params: { run } })).used.calls
+  }
+  const [young, old] = [await ended(), await ended()]
+  await stack.edge.stop()
+  for (const [run, minutes] of [
+    [young, 9],
+    [old, 10],
+  ] as const) {
+    const db = runFileOf(run, stack.state.dir)
+    db.prepare("update calls set record = json_set(record, '$.status.at', ?)").run(
+      Date.now() - minutes * 60_000,
+    )
+    db.close()
+  }
+  expect((await stack.edge.start()).ok).toBe(true)
+  expect([await callsAfterAsking(young), await callsAfterAsking(old)]).toEqual([1, 2])
 })

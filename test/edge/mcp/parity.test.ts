@@ -1,4 +1,4 @@
-// Both doors lead to one core: the same call, proposed over HTTP and over MCP, gets the same
+// A call that is proposed over HTTP and the same call over MCP get the same
 // decision, plan and approval, the same kinds of journal entries and the same statement.
 
 import { expect, test } from 'vitest'

@@ -26,7 +26,7 @@ const error = async (exchange: McpExchange) => {
   return [exchange.status, error?.code]
 }
 
-test('a held request streams comments and progress, and ends with the answer', async () => {
+test('a held request streams a comment each `mcp_heartbeat_ms`, and progress, and ends with the answer', async () => {
   for (const era of ERAS) {
     const { client, meta, call } = await calls.clientInRun(era)
     const exchange = await client.send(
@@ -146,7 +146,7 @@ test('the approval page is offered once to the user of an agent that may offer i
   }
 })
 
-test('M05 after nine answers with a `requestState` the tenth is final', async () => {
+test('M05 after nine answers with a `requestState` (`mcp_rounds`) the tenth is final', async () => {
   const { client, meta, run } = await calls.clientInRun('modern')
   const params = { name: sensitive, arguments: {} }
   let [result, rounds] = [await client.result('tools/call', params, { meta, wait: 0 }), 0]

@@ -194,7 +194,7 @@ test('a repeated idempotency key takes no second place, and a proposal that make
   })
 })
 
-test('of rival proposals with one key, one makes a call, and the losers return only their own places', async () => {
+test('of concurrent proposals with one key, one creates a call, and the others give back only what they had reserved', async () => {
   const tool = await fixtures.tool()
   await capped(tool, 'context.budget.session.calls >= 1', async () => {
     for (let round = 0; round < 15; round++) {

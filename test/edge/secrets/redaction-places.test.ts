@@ -2,13 +2,7 @@
 // nothing after the end of a secret.
 
 import { expect, test } from 'vitest'
-import { markerFor, Redaction } from '../../../edge/secrets/redaction.ts'
-
-const SECRET = 'hunter2-hunter2'
-const HIDDEN = /«redacted, mark [0-9a-f]{16}»/
-const redaction = new Redaction(markerFor(Buffer.alloc(32), 'default'))
-const redact = (value: unknown): unknown => redaction.of(value)
-const shown = (value: unknown): string => JSON.stringify(redact(value))
+import { HIDDEN, redact, SECRET, shown } from './redacted.ts'
 
 test.each([
   ['a setting', { env: [{ name: 'DB_PASSWORD', value: SECRET }] }],

@@ -5,12 +5,7 @@ import { expect, test } from 'vitest'
 import { markerFor, Redaction } from '../../../edge/secrets/redaction.ts'
 import { sha256 } from '../../../shared/bytes/json.ts'
 import { cpuTime } from '../../support/cpu-time.ts'
-
-const SECRET = 'hunter2-hunter2'
-const HIDDEN = /«redacted, mark [0-9a-f]{16}»/
-const redaction = new Redaction(markerFor(Buffer.alloc(32), 'default'))
-const redact = (value: unknown): unknown => redaction.of(value)
-const shown = (value: unknown): string => JSON.stringify(redact(value))
+import { HIDDEN, redact, redaction, SECRET, shown } from './redacted.ts'
 
 test.each([
   'password',

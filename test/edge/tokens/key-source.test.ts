@@ -110,7 +110,7 @@ test.each<[string, (response: ServerResponse) => unknown]>([
   expect(idp.asked).toHaveLength(2)
 })
 
-test('an issuer that does not answer within five seconds gives no keys', async () => {
+test('an issuer that does not answer within five seconds (`key_set_ms`) gives no keys', async () => {
   idp.reply = () => undefined
   const timeout = AbortSignal.timeout.bind(AbortSignal)
   const limits: number[] = []
@@ -123,7 +123,7 @@ test('an issuer that does not answer within five seconds gives no keys', async (
   expect(limits).toEqual([5_000])
 })
 
-test('A06 an oversized key set is not read to its end', async () => {
+test('A06 a key set above `key_set_bytes` is not read to its end', async () => {
   let sent = 0
   idp.reply = (_, response) => {
     const more = () => {

@@ -45,7 +45,7 @@ test.each([
     '`__proto__`',
     `${part(ES256)}.${Buffer.from('{"__proto__":{}}').toString('base64url')}.c2ln`,
   ],
-  ['too_long', '8 KiB and one byte', tokenOf(ES256, { iss: 'x'.repeat(8 * 1024) })],
+  ['too_long', 'more than 8 KiB (`token_bytes`)', tokenOf(ES256, { iss: 'x'.repeat(8 * 1024) })],
   ['parsed', 'a plain header', tokenOf(ES256)],
   ['parsed', 'a plain header without a key id', tokenOf({ alg: 'RS256', typ: 'at+jwt' })],
   ['parsed', 'a type in capitals', tokenOf({ alg: 'RS256', typ: 'application/AT+JWT' })],
@@ -117,7 +117,7 @@ test('audiences of an issuer replace the default ones', () => {
 })
 
 test.each<[string, string, Claims]>([
-  ['clerk', 'expired 59 s ago', { iat: now - 300, exp: now - 59 }],
+  ['clerk', 'expired 59 s ago (`token_skew_s` is 60)', { iat: now - 300, exp: now - 59 }],
   ['expired', 'expired 60 s ago', { iat: now - 300, exp: now - 60 }],
   ['missing_claim', 'has no end', without('exp')],
   ['missing_claim', 'ends at a text', { exp: `${now + 300}` }],

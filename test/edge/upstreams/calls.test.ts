@@ -161,7 +161,7 @@ describe.each(['modern', 'legacy'] as const)('an upstream of the %s protocol', (
       'no_answer',
       false,
     ],
-    ['answers 100 MB', flooding, { state: 'failed' }, 'quota_exceeded', false],
+    ['answers 100 MB, more than `net_bytes`', flooding, { state: 'failed' }, 'quota_exceeded', false],
     [
       'reports an error of the tool',
       answering(text('no such page', { isError: true })),

@@ -215,6 +215,16 @@ test('a server that lists more than `upstream_tools` tools, or more than `upstre
   expect(await refreshed(listing(1, 'more'))).toEqual([expect.stringContaining('more than 16 pages'), 16])
 })
 
+test('a server that does not list its tools within `upstream_look_timeout_ms` is given up, and its upstream says so', async () => {
+  const upstream = await protect('modern')
+  upstream.fake.listing = () => undefined
+  const before = Date.now()
+  expect(refusalOf(await upstream.refresh())).toBe('503 unavailable')
+  expect(Date.now() - before).toBeGreaterThanOrEqual(LIMITS.upstream_look_timeout_ms)
+  expect(Date.now() - before).toBeLessThan(LIMITS.upstream_look_timeout_ms + 3_000)
+  expect((await upstream.read()).fault).toEqual(expect.any(String))
+})
+
 test('of the progress of one call at most `upstream_notes` messages are kept', async () => {
   const upstream = await protect('modern')
   const note = (n: number) => ({

@@ -121,7 +121,7 @@ const endings: readonly [string, string, Call['state'], string | undefined, bool
   ['answers with content that does not fit', 'misfit', 'failed', 'invalid_output', true],
   ['never answers', 'never', 'indeterminate', 'no_answer', false],
   ['exits without an answer', 'exits', 'indeterminate', 'no_answer', false],
-  ['answers 100 MB', 'floods', 'failed', 'quota_exceeded', false],
+  ['answers 100 MB, more than `net_bytes`', 'floods', 'failed', 'quota_exceeded', false],
   ['answers twice', 'twice', 'succeeded', undefined, true],
   ['writes something else to standard output', 'junk', 'indeterminate', 'no_answer', false],
   ['answers another request', 'other', 'indeterminate', 'no_answer', false],

@@ -172,7 +172,7 @@ describe('the command', () => {
     )
   })
 
-  test('a tool receives arguments unchanged: empty, spaces, quotes, newlines, substitutions, any UTF-8', async () => {
+  test('a tool receives arguments unchanged: empty, spaces, quotes, newlines, substitutions, patterns, any UTF-8', async () => {
     const args = [
       '',
       ' ',
@@ -188,6 +188,18 @@ describe('the command', () => {
       '{name}',
       'ü漢🙂',
       '\u0001\u001b[0m',
+      '-exec sh -c "echo ran" ;',
+      '%PATH%',
+      '!x!',
+      '^&|<>',
+      '"a b"',
+      "it's",
+      'a\r\nb',
+      '$HOME',
+      'test',
+      'src/main.ts',
+      '..',
+      'a:b',
     ]
     for (const tier of TIERS) {
       const seen = await arena.launch({

@@ -215,7 +215,7 @@ test('mails in an outbox survive a kill, are handed out until acknowledged, and 
   expect(await drain('--dir', dir)).toMatchObject({ code: 0, out: '0 delivered\n' })
   expect(await drain('--dir', join(dir, 'nothing'))).toMatchObject({
     code: 1,
-    err: expect.stringContaining("can't be written"),
+    err: expect.stringContaining('can’t be written'),
   })
   expect(unwrap(await collect([])).items).toEqual([])
   expect(readdirSync(dir)).toEqual([`${id}.eml`])
@@ -246,7 +246,7 @@ test('sendmail gets each mail of an outbox; a failure keeps the mail, and an end
   )
   expect(await drain('--sendmail', join(folder, 'nothing'))).toMatchObject({
     code: 1,
-    err: expect.stringContaining("can't be used"),
+    err: expect.stringContaining('can’t be used'),
   })
   unwrap(
     await hurt.operator('answerApproval', {

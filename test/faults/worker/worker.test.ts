@@ -63,7 +63,7 @@ describe('a worker is killed during a call', () => {
     await strike(hurt.stack.worker)
   })
 
-  test('S35 the process ends at once, and the call ends indeterminate and attested within 20 s without a request', async () => {
+  test('S35 the process ends at once, and the call ends indeterminate and attested within 20 s, even if nobody reads it', async () => {
     const left = () => [
       ...processesWith(stays),
       ...processesWith(relayed),

@@ -68,6 +68,14 @@ export const when = (then: Code, otherwise: Code = [], type = EMPTY): Code => [
 ]
 export const load = (op = 0x28, offset = 0): Code => [op, 0, ...u(offset)]
 export const store = (op = 0x36, offset = 0): Code => [op, 0, ...u(offset)]
+/** Stores a value from 0 to 9 as a digit of ASCII. */
+export const digit = (at: number, value: Code): Code => [
+  ...i32(at),
+  ...value,
+  ...i32(48),
+  0x6a,
+  ...store(0x3a),
+]
 export const op = (...bytes: readonly number[]): Code => bytes
 export const bulk = (sub: number, ...operands: readonly number[]): Code => [
   0xfc,

@@ -112,7 +112,7 @@ test.each([
   [
     'a profile that binds the root',
     { ...GOOD, profiles: { own: { from: 'c_offline', ro_binds: ['/'] } } },
-    "`own` can't bind `/`",
+    '`own` can’t bind `/`',
   ],
   [
     'a profile that may write',

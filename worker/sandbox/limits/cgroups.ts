@@ -71,7 +71,7 @@ export class Groups {
       const fault = groups.fault()
       return fault === undefined ? ok(groups) : err(fault)
     } catch (error) {
-      return err(`cgroups can't be used: ${error instanceof Error ? error.message : error}`)
+      return err(`cgroups can’t be used: ${error instanceof Error ? error.message : error}`)
     }
   }
 

@@ -52,7 +52,7 @@ export function faultOf(profiles: OperatorProfiles, home: string): string | unde
     ro_binds.map((path) => [name, path] as const),
   )
   return binds.flatMap(([name, path]) =>
-    faultOfBind(path, home).map((fault) => `\`${name}\` can't bind \`${path}\`: ${fault}`),
+    faultOfBind(path, home).map((fault) => `\`${name}\` can’t bind \`${path}\`: ${fault}`),
   )[0]
 }
 
@@ -73,7 +73,7 @@ function faultOfBind(path: string, home: string): string[] {
     if (realpathSync(path) !== path) return [`it is a link to \`${realpathSync(path)}\`; name that path`]
     return faultInside(path)
   } catch (error) {
-    return [`it can't be read (${error instanceof Error && 'code' in error ? error.code : 'unknown error'})`]
+    return [`it can’t be read (${error instanceof Error && 'code' in error ? error.code : 'unknown error'})`]
   }
 }
 

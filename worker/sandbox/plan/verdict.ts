@@ -79,7 +79,7 @@ function notStarted(errno: string): Outcome {
   if (errno === 'ENOENT' || errno === 'EACCES') {
     return refused(
       'sandbox_unavailable',
-      `the sandbox's program is missing or not executable (${errno}); run \`countersign-worker doctor\``,
+      `the sandbox’s program is missing or not executable (${errno}); run \`countersign-worker doctor\``,
     )
   }
   return infra(`the sandbox could not be started (${errno})`) // EAGAIN, ENOMEM, EMFILE: a temporary shortage

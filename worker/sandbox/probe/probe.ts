@@ -109,7 +109,7 @@ async function proof(
 ): Promise<Proof> {
   const tier = ability === 'B' ? 'B' : 'C'
   if (!offered.includes(tier))
-    return unprovenBecause('disabled', [`tier ${tier} is not in \`tiers\` of this worker's configuration`])
+    return unprovenBecause('disabled', [`tier ${tier} is not in \`tiers\` of this worker’s configuration`])
   const wrong = wrongPlatform(equipment.host)
   if (wrong !== undefined) return unprovenBecause('unsupported_platform', [wrong])
   const lacking = obstacles(equipment.host, ability)
@@ -272,7 +272,7 @@ async function runAndJudge(
   const secret = `${randomInt(10 ** 9, 10 ** 10)}`
   const plan = { ...planFor(canary, secret, folder), ...(own === undefined ? {} : { profile: own }) }
   const admitted = admit(plan, equipment.profiles)
-  if (!admitted.ok) throw new Error(`a canary's plan is not admitted: ${admitted.error.detail}`)
+  if (!admitted.ok) throw new Error(`a canary’s plan is not admitted: ${admitted.error.detail}`)
   const abort = new AbortController()
   const output = { stdout: '', stderr: '' }
   const stdin = canary.stdin === undefined ? undefined : Buffer.from(canary.stdin)

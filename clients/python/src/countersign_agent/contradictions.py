@@ -32,13 +32,13 @@ CHECK_NAMES = {
 
 EDGE, ISOLATE, UPSTREAM, UNSTARTED = "edge", "wasm_isolate", "mcp_client", "worker"
 SANDBOXES = {"B": "sandbox_tier_b_linux_rlimits", "C": "sandbox_tier_c_linux_bubblewrap"}
-#: Where a statement's limits are those of a plan without the limit of connections.
+#: The limit of connections in a statement whose plan names none.
 DEFAULT_CONNECTIONS = 1_000
 MAX_LISTED_CONNECTIONS = 128
 CLOCK_SLACK_MS = 5_000
 NOTHING = hashlib.sha256(b"").hexdigest()
 
-#: Outcomes of which it is unknown whether anything was started.
+#: Outcomes that leave open whether anything was started.
 MAYBE_UNBEGUN = ("refused", "infra", "cancelled")
 #: States that a call reaches without an executor.
 UNRUN = ("denied", "rejected", "expired", "cancelled", "lapsed", "released")
@@ -245,7 +245,7 @@ def _outcome(execution: Any, known: Known) -> Iterator[Finding]:
     if outcome is None:
         return
     kind = outcome["kind"]
-    # A worker speaks with an MCP server in tier C like the edge with a remote one.
+    # A worker calls an MCP server in tier C as the edge calls a remote one.
     ends = ENDS["C" if plan is None else plan["tier"]] if _mcp(plan) is None else ENDS_OF_UPSTREAMS
     if kind in ENDS_OF_SOME and kind not in ends:
         yield "/outcome", "tier"
@@ -359,7 +359,7 @@ def _cgroup(execution: Any, known: Known) -> Iterator[Finding]:
 def _digests(execution: Any, known: Known) -> Iterator[Finding]:
     for name in ("profile_sha256", "argv_sha256"):
         digest = execution[name]
-        # Of a sandbox that was prepared but not started, they are the digest of nothing.
+        # For a sandbox that was prepared but not started, both are the digest of nothing.
         fits = (
             digest is not None and (digest == NOTHING) == (not known.ran)
             if known.who == "sandbox"

@@ -23,7 +23,7 @@ export type Pending = {
   readonly run: string
   readonly tool: string
   readonly state: Call['state']
-  /** The page on which an operator answers, and its end. Set while an approval is awaited. */
+  /** The page on which an operator answers, and when it expires. Set while an approval is awaited. */
   readonly page?: string
   readonly expiresAt?: number
 }

@@ -4,7 +4,7 @@ import { WANTED } from '../wanted.ts'
 
 const { id, tool: name, args } = WANTED
 
-/** Wants the tool, then repeats what it read of it. */
+/** Wants the tool, then repeats its result. */
 export const model = fakeModel()
   .respondWithTools([{ id, name, args }])
   .respond((messages) => new AIMessage(String(messages.at(-1)?.content)))

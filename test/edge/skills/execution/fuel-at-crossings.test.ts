@@ -46,15 +46,8 @@ const count = (local: number, to: number, body: w.Code): w.Code =>
 
 /** Stores this many keys. */
 function keeping(): Parts {
-  const digit = (at: number, value: w.Code): w.Code => [
-    ...w.i32(at),
-    ...value,
-    ...w.i32(48),
-    0x6a,
-    ...w.store(0x3a),
-  ]
   const place = (at: number, of: number): w.Code =>
-    digit(at, [...w.get(4), ...w.i32(of), 0x6d, ...w.i32(10), 0x6f])
+    w.digit(at, [...w.get(4), ...w.i32(of), 0x6d, ...w.i32(10), 0x6f])
   const key = [...place(1_026, 100), ...place(1_027, 10), ...place(1_028, 1)]
   const set = [...w.i32(1_024), ...w.i32(5), ...w.i32(1_024), ...w.i32(1), ...w.i32(512), ...w.call(0)]
   return {
@@ -110,6 +103,24 @@ describe('W01 fuel in `cabi_realloc`', () => {
     expect((more - less) / 10).toBeGreaterThan(ROUNDS)
     expect(less).toBeGreaterThan(2 * LIMITS.skill_alone_fuel)
   })
+})
+
+test('a call that has used a host function `skill_host_calls` times is refused it from then on', async () => {
+  const get = [...w.i32(1_024), ...w.i32(5), ...w.i32(512), ...w.call(0)]
+  const failed = [...w.digit(1_030, [...w.i32(512), ...w.load(0x2d)]), ...answer(w.i32(1_030), w.i32(1))]
+  const lastOf = async (uses: number) => {
+    const parts = {
+      imports: [KV('get', 3)],
+      data: [SAID],
+      locals: [w.I32],
+      run: [...count(4, uses, get), ...failed],
+    }
+    return (await called(await enabled(parts, { capabilities: { kv: ['k/'] }, limits }))).result?.output
+  }
+  expect([await lastOf(LIMITS.skill_host_calls), await lastOf(LIMITS.skill_host_calls + 1)]).toEqual([
+    '0',
+    '1',
+  ])
 })
 
 describe('eight calls of a hostile skill', () => {

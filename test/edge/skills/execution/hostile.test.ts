@@ -310,13 +310,6 @@ describe('fuel and isolation of concurrent calls', () => {
   test('W13 memory, globals and tables of a skill call don’t reach the next call', async () => {
     // One digit each: a counter in memory at 2,048, one in a global, and whether the table has an
     // element.
-    const digit = (at: number, value: w.Code): w.Code => [
-      ...w.i32(at),
-      ...value,
-      ...w.i32(48),
-      0x6a,
-      ...w.store(0x3a),
-    ]
     const isSet: w.Code = [...w.i32(0), ...w.op(0x25, 0), 0xd1, 0x45]
     const run = [
       ...w.i32(2_048),
@@ -329,9 +322,9 @@ describe('fuel and isolation of concurrent calls', () => {
       ...w.i32(1),
       0x6a,
       ...w.globalSet(0),
-      ...digit(3_001, [...w.i32(2_048), ...w.load()]),
-      ...digit(3_002, [...w.globalGet(0), ...w.i32(7), 0x71]),
-      ...digit(3_003, isSet),
+      ...w.digit(3_001, [...w.i32(2_048), ...w.load()]),
+      ...w.digit(3_002, [...w.globalGet(0), ...w.i32(7), 0x71]),
+      ...w.digit(3_003, isSet),
       ...w.i32(0),
       ...w.op(0xd2, 0),
       ...w.op(0x26, 0),
