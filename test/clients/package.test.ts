@@ -262,7 +262,7 @@ describe('the examples', () => {
     expect(readFileSync(join(ROOT, 'clients', path), 'utf8')).toBe(text)
   })
 
-  test('the agent in TypeScript that docs/agents.md shows runs with the scripted model of the AI SDK', async () => {
+  test('the TypeScript agent of docs/agents.md runs with the scripted model of the AI SDK', async () => {
     symlinkSync(join(AGENTS, 'node_modules/ai'), join(installed, 'node_modules/ai'))
     writeFileSync(join(installed, 'agent.ts'), shown('The client for TypeScript'))
     // The SDK looks a model's name up in this provider if one is set.
@@ -286,7 +286,7 @@ globalThis.AI_SDK_DEFAULT_PROVIDER = new MockProviderV4({ languageModels: { scri
     expect(stdout).toBe('There are 3 words.\n')
   })
 
-  test('the agent in Python that docs/agents.md shows runs with a scripted model behind the chat completions protocol', async () => {
+  test('the Python agent of docs/agents.md runs with a scripted model behind the chat completions protocol', async () => {
     type Message = { role: string; content: string; tool_call_id?: string }
     const wanted = {
       id: 'call_1',

@@ -104,7 +104,7 @@ export class Spool {
   #fd = -1
   /** The position of the next line. A line that a full disk left incomplete is overwritten. */
   #end = 0
-  /** The end of the room reserved with spaces, which a reader takes for an incomplete line. */
+  /** The end of the reserved space. It holds blanks, which a reader takes for an incomplete line. */
   #room = 0
   /** The error of the last write, if it failed. */
   #refused: string | undefined

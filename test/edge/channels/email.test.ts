@@ -92,7 +92,7 @@ test('a mail shows the agent’s reason as its own words, after everything of ou
   for (const part of Object.values(mailOf(message()))) expect(String(part)).not.toContain('The agent says')
 })
 
-test('a mail shortens long texts and says so', () => {
+test('a mail shortens texts longer than `message_chars` and says so', () => {
   const { text, html } = mailOf(message({ arguments: 'x'.repeat(1_000_000) }))
   for (const part of [text, html]) {
     expect(part).toMatch(/996000 characters more, sha256 of all/)

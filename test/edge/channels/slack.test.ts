@@ -190,7 +190,7 @@ test('Slack shows the agent’s reason as its own words in a block of literal te
   expect(JSON.stringify(askedCard(about({ ...approval, prompt: silent })))).not.toContain('The agent says')
 })
 
-test('a text that is too long for Slack says how much is missing and the digest of the whole', () => {
+test('a text longer than `slack_chars` says how much is missing and the digest of the whole', () => {
   const { blocks } = askedCard(about(approvalWith('x'.repeat(100_000))))
   const said = textsIn(blocks).map(([, text]) => text)
   expect(

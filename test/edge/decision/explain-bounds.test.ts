@@ -98,7 +98,7 @@ describe('long but simple conditions are explained', () => {
       words({ text: forbids(1, () => 'context.args.to.contains("c7")'), args: { to: texts(20_000) } }),
     ).toEqual(['args.to without `c7`'])
   })
-  test('a text that is too long for an explanation is shown by its length', () => {
+  test('a text longer than `explanation_read_chars` is shown by its length', () => {
     const asked = {
       text: forbids(1, () => 'context.args.to != context.args.cc'),
       args: { to: 'a', cc: `password=${'x'.repeat(9_991)}` },

@@ -115,7 +115,7 @@ test('a call that a worker runs is answered with its output, its digest and its 
   }
 })
 
-test('M02 M06 unknown tools, other agents’ tools and names of a megabyte get the same short answer', async () => {
+test('M02 M06 unknown tools, other agents’ tools and names a megabyte long get the same short answer', async () => {
   const other = await fixtures.tool()
   for (const era of ERAS) {
     const client = clientOf(era)

@@ -31,7 +31,7 @@ test('a watch waits for its own call only, and no longer than it was asked to', 
   watch.leave()
 })
 
-test('a call counts as watched until the last of its watches has left', () => {
+test('a call counts as watched until its last watcher has left', () => {
   const [one, other] = [new CallWatch(CALL), new CallWatch(CALL)]
   one.leave()
   expect(isWatched(CALL)).toBe(true)

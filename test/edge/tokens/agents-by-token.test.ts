@@ -240,7 +240,7 @@ test('A07 an issuer of one tenant authenticates nobody in another, whatever tena
   expect(refusalOf(await put({ audiences: [`${stack.url}/t/tokens-acme`] }))).toBe('400 invalid_request')
 })
 
-test('A05 a new key of the issuer is found at once, and a storm of unknown keys fetches once', async () => {
+test('A05 a new key of the issuer is found at once, and a storm of unknown keys causes one fetch', async () => {
   unwrap(await put())
   expect(await uses(await token())).toBe('accepted')
   const fresh = await newSigningKey('ES256', 'fresh')

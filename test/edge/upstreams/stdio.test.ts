@@ -161,7 +161,7 @@ test('a server that stops reading holds up neither the worker nor other calls', 
   })
 })
 
-test('calls of a run share its folder with a server that works there, and no process', async () => {
+test('calls of a run share its folder with a server that works there, but no process', async () => {
   const { name } = await register('', { workspace: 'run' })
   const counts = await accept(name, 'count')
   const first = unwrap(await propose(counts, {}))
@@ -272,7 +272,7 @@ test('secrets of the upstream reach its server as files and are masked in its an
   expect(call.result?.output).toBe(`«secret ${secret}»`)
 })
 
-test('an upstream whose calls could not run as said is refused', async () => {
+test('an upstream whose calls could not run as it is configured is refused', async () => {
   const put = (spec: Partial<StdioUpstream>) =>
     root('putUpstream', {
       params: { name: 'st-refused' },

@@ -32,7 +32,7 @@ export type StdioInputs =
   | {
       readonly gated: false
       readonly stdin?: Uint8Array | undefined
-      /** Standard input stays open, for a program that is spoken with while it runs. */
+      /** Standard input stays open, for a program that reads requests while it runs. */
       readonly live?: boolean | undefined
       readonly secrets?: Readonly<Record<string, string>> | undefined
     }

@@ -17,7 +17,7 @@ class GuardedCalls:
 
     def __init__(self, agent: Countersign, conversation: str) -> None:
         if not re.fullmatch(r"[\x21-\x7e]{1,128}", conversation):
-            raise ValueError("`conversation` must be 1 to 128 printable ASCII characters")
+            raise ValueError("`conversation` must have 1 to 128 printable ASCII characters without spaces")
         self._agent = agent
         self._conversation = conversation
         self._run: Optional[Run] = None
