@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Stack } from '../../infra/stack.ts'
 import type { Load } from './load.ts'
 import type { Peer } from './peer.ts'
-import { inRounds, type Row, type Subject } from './rounds.ts'
+import { inRounds, type Row, rowOf, type Subject } from './rounds.ts'
 import type { Extent, Slice } from './slice.ts'
 import { CLIENTS, type Subjects } from './subjects.ts'
 import { type Figure, figure, ms, table } from './table.ts'
@@ -77,7 +77,7 @@ export async function timeNewRuns(
   return { rows, bytes: bytes as Record<RunName, number> } // the loop set each
 }
 
-/** What files take on the disk, which allocates whole blocks. */
+/** Bytes that files take on the disk, which allocates whole blocks. */
 function diskBytes(folder: string): number {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -97,12 +97,6 @@ const TITLES: Readonly<Record<RunName, string>> = {
 }
 const WANTED = { denial: 1.5, tier_c: 1.1, per_s: 1_500, bytes: 24 * 1024 } as const
 
-const rowOf = ({ rows }: NewRuns, name: RunName, concurrency: number): Row<RunName> => {
-  const row = rows.find((one) => one.name === name && one.concurrency === concurrency)
-  if (row === undefined) throw new Error(`${name} was not measured at ${concurrency}`)
-  return row
-}
-
 /** The call that a subject is compared with. */
 const baseOf = (name: RunName): RunName => (name.startsWith('denial') ? 'denial' : 'tier_c')
 
@@ -112,7 +106,7 @@ export function newRunsTables(measured: NewRuns): string[] {
     ms(p50),
     ms(p95),
     per_s.toFixed(0),
-    (p50 / rowOf(measured, baseOf(name), concurrency).p50).toFixed(2),
+    (p50 / rowOf(measured.rows, baseOf(name), concurrency).p50).toFixed(2),
     spent.edge.toFixed(2),
   ])
   const stored = [...DENIALS, ...EXECUTED].map((name) => [TITLES[name], kib(measured.bytes[name])])
@@ -129,9 +123,9 @@ export function newRunsFigures(measured: NewRuns): Figure[] {
   const worst = (base: 'denial' | 'tier_c', of: (name: RunName) => number): number =>
     Math.max(...([`${base}_new_run`, `${base}_keyed_run`] as const).map(of))
   const ratio = (base: 'denial' | 'tier_c'): number =>
-    worst(base, (name) => rowOf(measured, name, 1).p50) / rowOf(measured, base, 1).p50
+    worst(base, (name) => rowOf(measured.rows, name, 1).p50) / rowOf(measured.rows, base, 1).p50
   const [denial, executed] = [ratio('denial'), ratio('tier_c')]
-  const rate = -worst('denial', (name) => -rowOf(measured, name, CLIENTS).per_s)
+  const rate = -worst('denial', (name) => -rowOf(measured.rows, name, CLIENTS).per_s)
   const bytes = Math.max(...Object.values(measured.bytes))
   return [
     figure(

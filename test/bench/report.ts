@@ -6,7 +6,7 @@ import type { DecisionName, Decisions } from './decisions.ts'
 import type { Machine } from './machine.ts'
 import { type Mcp, TOOLS } from './mcp.ts'
 import { type NewRuns, newRunsFigures, newRunsTables } from './new-runs.ts'
-import type { Row } from './rounds.ts'
+import { type Row, rowOf } from './rounds.ts'
 import { HOSTILE_LANES, type Skills, type WarmName } from './skills.ts'
 import { type Figure, figure, ms, table } from './table.ts'
 import { CONNECTIONS, type Traffic } from './traffic.ts'
@@ -152,11 +152,7 @@ export function figuresOf({
   bundle,
   stored,
 }: Results): Figure[] {
-  const at = (name: Name, concurrency: number): Row<Name> => {
-    const row = rows.find((one) => one.name === name && one.concurrency === concurrency)
-    if (row === undefined) throw new Error(`${name} was not measured at ${concurrency}`)
-    return row
-  }
+  const at = (name: Name, concurrency: number): Row<Name> => rowOf(rows, name, concurrency)
   const denied = at('denial', 1).p50
   const rate = at('denial', 32).per_s
   const ratio = at('tier_c', 1).p50 / at('floor', 1).p50
