@@ -18,6 +18,7 @@ import {
   or,
 } from 'drizzle-orm'
 import migrations from '../../migrations/channel/migrations.js'
+import schemas from '../../migrations/channel/schemas.json' with { type: 'json' }
 import { LIMITS } from '../../shared/limits.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
 import type { ChannelSpec, Delegation, DeliveryState } from '../../shared/wire/channels.ts'
@@ -39,7 +40,7 @@ export class ChannelStore {
 
   constructor(ctx: DurableObjectState) {
     this.#ctx = ctx
-    this.#db = openDatabase(ctx, migrations)
+    this.#db = openDatabase(ctx, { migrations, schemas })
   }
 
   /** Runs `work` in one transaction. */

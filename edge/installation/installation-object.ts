@@ -6,6 +6,7 @@
 import { DurableObject } from 'cloudflare:workers'
 import { and, asc, count, desc, eq, gt, lte, or } from 'drizzle-orm'
 import migrations from '../../migrations/installation/migrations.js'
+import schemas from '../../migrations/installation/schemas.json' with { type: 'json' }
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
 import { type Failure, failure } from '../../shared/failures.ts'
 import { INSTALLATION_LOG, mintKey } from '../../shared/ids.ts'
@@ -50,7 +51,7 @@ const UNREACHABLE = failure(
 )
 
 export class InstallationObject extends DurableObject<Env> {
-  readonly #db = openDatabase(this.ctx, migrations)
+  readonly #db = openDatabase(this.ctx, { migrations, schemas })
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)

@@ -5,6 +5,7 @@
 import { DurableObject } from 'cloudflare:workers'
 import { and, asc, count, desc, eq, gt, gte, inArray, lt, max, ne, notInArray, sql } from 'drizzle-orm'
 import migrations from '../../migrations/log/migrations.js'
+import schemas from '../../migrations/log/schemas.json' with { type: 'json' }
 import { signCheckpoint } from '../../shared/evidence/checkpoint.ts'
 import type { ShadowDecision } from '../../shared/evidence/journal.ts'
 import type { Node } from '../../shared/evidence/merkle.ts'
@@ -105,7 +106,7 @@ function statements(db: ReturnType<typeof openDatabase>) {
 }
 
 export class LogObject extends DurableObject<Env> {
-  readonly #db = openDatabase(this.ctx, migrations)
+  readonly #db = openDatabase(this.ctx, { migrations, schemas })
   readonly #waiters = new Waiters<'leaf'>()
   readonly #q = statements(this.#db)
   readonly #index = new CallIndex(this.#db)

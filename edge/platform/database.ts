@@ -1,21 +1,36 @@
-// Opens a Durable Object's database with its migrations applied, and erases an object.
+// Opens a Durable Object's database with its tables, prepares statements once per isolate, and
+// erases objects.
 
 import { drizzle } from 'drizzle-orm/durable-sqlite'
-import { migrate } from 'drizzle-orm/durable-sqlite/migrator'
+import { type Schema, Tables } from './object-tables.ts'
 
-type Migrations = Parameters<typeof migrate>[1]
-
-export type Database = ReturnType<typeof openDatabase>
+export type Database = ReturnType<typeof drizzle>
 /** Runs writes in one transaction, and notifies those who depend on them. */
 export type Change = <T>(write: () => T) => T
 
-export function openDatabase(ctx: DurableObjectState, migrations: Migrations) {
-  const db = drizzle(ctx.storage)
-  // `migrate` works synchronously, so the object can read at once. A failure rejects, which ends
-  // the object.
-  const migrated = migrate(db, migrations)
-  void ctx.blockConcurrencyWhile(() => migrated)
-  return db
+/** The database of an object that has all its tables from the start. */
+export function openDatabase(ctx: DurableObjectState, schema: Schema): Database {
+  const tables = new Tables(ctx, schema)
+  ctx.storage.transactionSync(() => tables.make())
+  return drizzle(ctx.storage)
+}
+
+/**
+ * Statements for the storage of one object. They are built once per isolate, because building takes
+ * drizzle longer than making the tables of an object takes SQLite.
+ */
+export function preparedOnce<T extends Readonly<Record<string, object>>>(
+  build: (db: Database) => T,
+): (storage: DurableObjectStorage) => T {
+  let built: T | undefined
+  return (storage) => {
+    built ??= build(drizzle({} as DurableObjectStorage)) // building reads nothing
+    const bound = Object.entries(built).map(([name, statement]) => [
+      name,
+      Object.assign(Object.create(statement), { client: storage }),
+    ])
+    return Object.fromEntries(bound) as T
+  }
 }
 
 /**

@@ -103,9 +103,14 @@ export class RunContext {
     const committed = this.#commits.run(
       () => {
         const tx = new RunTransaction(this.#store, signer, this.#row)
-        const result = work(tx)
-        tx.saveRow()
-        return { tx, result }
+        try {
+          const result = work(tx)
+          tx.saveRow()
+          return { tx, result }
+        } catch (thrown) {
+          this.#store.rolledBack()
+          throw thrown
+        }
       },
       ({ tx }) => {
         this.#row = tx.row

@@ -2,20 +2,28 @@
 // has named expires soon; one that a call has named stays for longer than a call can live.
 
 import { and, asc, eq, sql } from 'drizzle-orm'
+import { drizzle } from 'drizzle-orm/durable-sqlite'
 import { sha256 } from '../../shared/bytes/json.ts'
 import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { FileRef, HeldFile, InputFile } from '../../shared/plan/call-files.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { Database } from '../platform/database.ts'
+import type { Tables } from '../platform/object-tables.ts'
 import { fileParts, files } from './tables.ts'
 
 export class FileStore {
-  readonly #db: Database
+  readonly #db
+  readonly #tables: Pick<Tables, 'has' | 'add'>
 
-  constructor(db: Database) {
-    this.#db = db
+  /** The tables of files are made with the first file. */
+  constructor(storage: DurableObjectStorage, tables: Pick<Tables, 'has' | 'add'>) {
+    this.#db = drizzle(storage)
+    this.#tables = tables
+  }
+
+  get #isEmpty(): boolean {
+    return !this.#tables.has('files')
   }
 
   /** The bytes that the run would hold with this file; refused if the run has no room. */
@@ -37,6 +45,7 @@ export class FileStore {
   /** Stores bytes for which `fits` has found room. Storing a file again restarts its lifetime. */
   put(digest: string, bytes: Uint8Array, now: number): { sha256: string; bytes: number } {
     const stored = { sha256: digest, bytes: bytes.byteLength }
+    this.#tables.add('files', 'file_parts')
     if (this.#bytesOf(digest) !== undefined) {
       this.#db.update(files).set({ at: now }).where(eq(files.sha256, digest)).run()
       return stored
@@ -53,11 +62,13 @@ export class FileStore {
   }
 
   held(): { count: number; bytes: number } {
+    if (this.#isEmpty) return { count: 0, bytes: 0 }
     const sums = { count: sql<number>`count(*)`, bytes: sql<number>`coalesce(sum(${files.bytes}), 0)` }
     return this.#db.select(sums).from(files).get() ?? { count: 0, bytes: 0 }
   }
 
   list(): HeldFile[] {
+    if (this.#isEmpty) return []
     const rows = this.#db.select().from(files).orderBy(asc(files.at), asc(files.sha256)).all()
     return rows.map((row) => ({
       sha256: row.sha256,
@@ -96,16 +107,18 @@ export class FileStore {
   }
 
   part(digest: string, part: number): Buffer | undefined {
+    if (this.#isEmpty) return undefined
     const where = and(eq(fileParts.sha256, digest), eq(fileParts.part, part))
     return this.#db.select({ bytes: fileParts.bytes }).from(fileParts).where(where).get()?.bytes
   }
 
   #bytesOf(digest: string): number | undefined {
+    if (this.#isEmpty) return undefined
     return this.#db.select({ bytes: files.bytes }).from(files).where(eq(files.sha256, digest)).get()?.bytes
   }
 
   nextDue(): number | null {
-    const times = this.#db.select({ at: files.at, named: files.named }).from(files).all().map(expiresAt)
+    const times = this.list().map(({ until_ms }) => until_ms)
     return times.length === 0 ? null : Math.min(...times)
   }
 

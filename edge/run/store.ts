@@ -1,7 +1,9 @@
-// The database of one run. Statements are prepared once per object and used by every call.
+// The database of one run. Its tables are made with its first call or record. A run of one call has
+// no index and no table for output or files, because each takes a page of the disk.
 
 import { and, asc, desc, eq, gt, isNotNull, isNull, lte, sql } from 'drizzle-orm'
 import migrations from '../../migrations/run/migrations.js'
+import schemas from '../../migrations/run/schemas.json' with { type: 'json' }
 import type { Envelope } from '../../shared/evidence/dsse.ts'
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
 import { entryHash, GENESIS } from '../../shared/evidence/journal.ts'
@@ -9,8 +11,8 @@ import { callId } from '../../shared/ids.ts'
 import type { CallRecord } from '../call/lifecycle.ts'
 import type { RunRecord, RunRow, StoredOutput } from '../call/run.ts'
 import type { Snapshot } from '../decision/snapshot.ts'
-import type { Database } from '../platform/database.ts'
-import { openDatabase } from '../platform/database.ts'
+import { type Database, preparedOnce } from '../platform/database.ts'
+import { Tables } from '../platform/object-tables.ts'
 import { FileStore } from './file-store.ts'
 import { attestations, calls, journal, output, run, snapshots } from './tables.ts'
 
@@ -27,20 +29,26 @@ const p = sql.placeholder
  * `never`.
  */
 function callStatements(db: Database) {
+  /** The columns of the run that its calls change. */
+  const changing = {
+    cancelled: p('cancelled'),
+    calls: p('calls'),
+    allowed: p('allowed'),
+    denied: p('denied'),
+    seq: p('seq'),
+    head: p('head'),
+    logged: p('logged'),
+    folder: p('folder'),
+  }
   return {
     run: db.select().from(run).prepare(),
+    createRun: db
+      .insert(run)
+      .values({ id: 1, record: p('record'), ...changing })
+      .prepare(),
     saveRun: db
       .update(run)
-      .set({
-        cancelled: p('cancelled'),
-        calls: p('calls'),
-        allowed: p('allowed'),
-        denied: p('denied'),
-        seq: p('seq'),
-        head: p('head'),
-        logged: p('logged'),
-        folder: p('folder'),
-      } as never)
+      .set(changing as never)
       .prepare(),
     call: db
       .select({ record: calls.record })
@@ -230,23 +238,36 @@ function recordStatements(db: Database) {
   }
 }
 
+const INDEXES = ['calls_due', 'calls_key', 'calls_unmirrored', 'calls_join', 'calls_cancel'] as const
+const prepared = preparedOnce((db) => ({
+  ...callStatements(db),
+  ...clientStatements(db),
+  ...recordStatements(db),
+}))
+
 export class RunStore {
-  readonly #db
-  readonly #q
+  readonly #tables: Tables
+  readonly #statements: ReturnType<typeof prepared>
   readonly files: FileStore
 
   constructor(ctx: DurableObjectState) {
-    this.#db = openDatabase(ctx, migrations)
-    this.files = new FileStore(this.#db)
-    this.#q = {
-      ...callStatements(this.#db),
-      ...clientStatements(this.#db),
-      ...recordStatements(this.#db),
-    }
+    this.#tables = new Tables(ctx, { migrations, schemas }, [...INDEXES, 'output', 'files', 'file_parts'])
+    this.#statements = prepared(ctx.storage)
+    this.files = new FileStore(ctx.storage, this.#tables)
+  }
+
+  get #q() {
+    this.#tables.make()
+    return this.#statements
+  }
+
+  /** Call it if a transaction is rolled back: it may have made the tables. */
+  rolledBack(): void {
+    this.#tables.forget()
   }
 
   run(): RunRow | undefined {
-    return this.#q.run.get()
+    return this.#tables.exist ? this.#q.run.get() : undefined
   }
 
   createRun(record: RunRecord): RunRow {
@@ -261,10 +282,7 @@ export class RunStore {
       logged: 0,
       folder: null,
     }
-    this.#db
-      .insert(run)
-      .values({ id: 1, ...row })
-      .run()
+    this.#q.createRun.run(row)
     return row
   }
 
@@ -276,7 +294,9 @@ export class RunStore {
     return this.#q.call.get({ n })?.record
   }
 
+  /** Asked before the run exists, when its tables must not be made yet: that is another commit. */
   callByKey(key: string): CallRecord | undefined {
+    if (!this.#tables.exist) return undefined
     return this.#q.callByKey.get({ key })?.record
   }
 
@@ -287,6 +307,7 @@ export class RunStore {
     unmirrored: boolean,
   ): void {
     const { proposal, status } = record
+    if (proposal.n === 2) this.#tables.add(...INDEXES)
     this.#q.insertCall.run({
       n: proposal.n,
       state: status.state,
@@ -430,21 +451,26 @@ export class RunStore {
   }
 
   saveOutput(n: number, stream: 'stdout' | 'stderr', offset: number, bytes: Buffer): void {
+    this.#tables.add('output')
     this.#q.saveOutput.run({ n, stream, offset, bytes })
   }
 
+  get #hasOutput(): boolean {
+    return this.#tables.has('output')
+  }
+
   outputEnd(n: number, stream: 'stdout' | 'stderr'): number {
-    return this.#q.outputEnd.get({ n, stream })?.end ?? 0
+    return this.#hasOutput ? (this.#q.outputEnd.get({ n, stream })?.end ?? 0) : 0
   }
 
   /** Returns at most `most` bytes of a stream, from the offset `from`. */
   outputFrom(n: number, stream: 'stdout' | 'stderr', from: number, most: number): Buffer {
-    const rows = this.#q.outputFrom.all({ n, stream, from, most })
+    const rows = this.#hasOutput ? this.#q.outputFrom.all({ n, stream, from, most }) : []
     return Buffer.concat(rows.map(({ bytes }) => bytes)).subarray(0, most)
   }
 
   dropOutput(n: number): void {
-    this.#q.dropOutput.run({ n })
+    if (this.#hasOutput) this.#q.dropOutput.run({ n })
   }
 
   /** Replaces the streamed output of a call by the settled one. */
@@ -455,7 +481,7 @@ export class RunStore {
   }
 
   output(n: number): StoredOutput {
-    const rows = this.#q.output.all({ n })
+    const rows = this.#hasOutput ? this.#q.output.all({ n }) : []
     const join = (name: string) =>
       Buffer.concat(rows.filter(({ stream }) => stream === name).map(({ bytes }) => bytes))
     return { stdout: join('stdout'), stderr: join('stderr') }

@@ -6,6 +6,7 @@
 import { DurableObject } from 'cloudflare:workers'
 import { and, count, eq, gt, lte } from 'drizzle-orm'
 import migrations from '../../migrations/session/migrations.js'
+import schemas from '../../migrations/session/schemas.json' with { type: 'json' }
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import type { StoredStanding } from '../approvals/standing.ts'
@@ -31,7 +32,7 @@ type OpenCallRow = typeof openCalls.$inferSelect
 type Shares = Array<{ share: Usage; ended: boolean } | null>
 
 export class SessionObject extends DurableObject<Env> {
-  readonly #db = openDatabase(this.ctx, migrations)
+  readonly #db = openDatabase(this.ctx, { migrations, schemas })
   readonly #standing = new StandingStore(this.#db)
   /** The end of the queue of operations that run one at a time. */
   #last: Promise<unknown> = Promise.resolve()

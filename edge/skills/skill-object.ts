@@ -6,6 +6,7 @@
 import { DurableObject } from 'cloudflare:workers'
 import { and, asc, desc, eq, gt, gte, lt } from 'drizzle-orm'
 import migrations from '../../migrations/skill/migrations.js'
+import schemas from '../../migrations/skill/schemas.json' with { type: 'json' }
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { ok } from '../../shared/result.ts'
@@ -27,7 +28,7 @@ const RETRY_MS = 2_000
 const AFTER_ALL = '~'
 
 export class SkillObject extends DurableObject<Env> {
-  readonly #db = openDatabase(this.ctx, migrations)
+  readonly #db = openDatabase(this.ctx, { migrations, schemas })
 
   // ── For calls of the skill ──
 

@@ -4,6 +4,7 @@
 
 import { DurableObject } from 'cloudflare:workers'
 import migrations from '../../migrations/tenant/migrations.js'
+import schemas from '../../migrations/tenant/schemas.json' with { type: 'json' }
 import type { Envelope } from '../../shared/evidence/dsse.ts'
 import type { SignatureInput } from '../../shared/evidence/http-signature.ts'
 import { type FieldError, failure } from '../../shared/failures.ts'
@@ -59,7 +60,7 @@ type CheckedVersion = PolicyVersion & { warnings: FieldError[] }
 const freshnessByTenant = new Map<string, RequestFreshness>()
 
 export class TenantObject extends DurableObject<Env> {
-  readonly #db = openDatabase(this.ctx, migrations)
+  readonly #db = openDatabase(this.ctx, { migrations, schemas })
   readonly #policySets = new PolicyStore(this.#db, (write) => this.#change(write))
   readonly #principals = new PrincipalStore(this.#db, (write) => this.#change(write))
   readonly #secrets = new SecretStore(this.#db, (write) => this.#change(write))

@@ -2,7 +2,7 @@
 // client per connection, and reports the time until each whole answer. An unexpected answer is a
 // fault, never a measurement.
 
-import { bytesOf, Connection, type Request } from './connection.ts'
+import { bytesOf, Connection, type Request, withFreshKey } from './connection.ts'
 import { answerQuestions } from './peer.ts'
 import { type Extent, measure, type Slice } from './slice.ts'
 
@@ -24,7 +24,7 @@ async function load({ port, concurrency, extent, requests, expect }: Load): Prom
     const request = prepared[lane % prepared.length]
     if (connection === undefined || request === undefined)
       throw new Error('a lane without a connection or a request')
-    const { status, body } = await connection.exchange(request)
+    const { status, body } = await connection.exchange(withFreshKey(request))
     const fits = status === expect.status && expect.contains.every((text) => body.includes(text))
     return fits
       ? undefined

@@ -1,7 +1,7 @@
 // `npm run bench`: starts its own stack, measures calls end to end next to the bare sandbox and
 // plain HTTP, fills the store and measures again, and reports which targets are met. `--quick`
-// gives a short look, `--json FILE` output for machines. A missed target is reported, but is no
-// error.
+// gives a short look, `--new-runs` measures only calls in runs of their own, `--json FILE` writes
+// output for machines. A missed target is reported, but is no error.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -23,8 +23,9 @@ import type { Spawns } from './floor.ts'
 import type { Load } from './load.ts'
 import { bundleBytes, load1, machine } from './machine.ts'
 import { timeMcp } from './mcp.ts'
+import { type Scale as NewRunsScale, newRunsFigures, newRunsTables, timeNewRuns } from './new-runs.ts'
 import { Peer } from './peer.ts'
-import { figuresOf, growthOf, type Name, REST_MS, type Results, reportOf } from './report.ts'
+import { figuresOf, figuresTable, growthOf, type Name, REST_MS, type Results, reportOf } from './report.ts'
 import { inRounds, type Subject } from './rounds.ts'
 import { type Scale as SkillScale, timeSkills } from './skills.ts'
 import type { Extent, Slice } from './slice.ts'
@@ -52,6 +53,7 @@ type Scale = {
   /** Rounds of traffic through the proxy of a call. */
   readonly traffic: number
   readonly mcp: { readonly rounds: number; readonly extent: Extent }
+  readonly newRuns: NewRunsScale
   /** How long the processor time of waiting streams is measured. */
   readonly waiting_ms: number
   readonly skills: SkillScale
@@ -67,6 +69,12 @@ const FULL: Scale = {
   approvals: { extent: { ms: 3_000, count: 300 }, updates: 20 },
   traffic: 5,
   mcp: { rounds: 8, extent: { ms: 2_000, count: 300 } },
+  newRuns: {
+    rounds: 8,
+    alone: { ms: 2_000, count: 200 },
+    crowded: { ms: 1_500, count: Number.MAX_SAFE_INTEGER },
+    stored: 500,
+  },
   waiting_ms: 20_000,
   skills: {
     rounds: 8,
@@ -88,6 +96,12 @@ const QUICK: Scale = {
   approvals: { extent: { ms: 1_000, count: 50 }, updates: 5 },
   traffic: 2,
   mcp: { rounds: 3, extent: { ms: 1_000, count: 80 } },
+  newRuns: {
+    rounds: 4,
+    alone: { ms: 1_000, count: 80 },
+    crowded: { ms: 1_000, count: Number.MAX_SAFE_INTEGER },
+    stored: 200,
+  },
   waiting_ms: 5_000,
   skills: {
     rounds: 3,
@@ -177,6 +191,8 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
     )
     sayOnStderr('measuring the MCP endpoint')
     const mcp = await timeMcp(stack, load, scale.mcp)
+    sayOnStderr('measuring calls in runs of their own')
+    const newRuns = await timeNewRuns(stack, load, subjects, scale.newRuns)
     sayOnStderr('measuring 1,000 waiting streams')
     const waiting = await timeWaiting(scale.waiting_ms)
     sayOnStderr('measuring skills')
@@ -196,6 +212,7 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
       answers,
       traffic,
       mcp,
+      newRuns,
       waiting,
       skills,
       stored: STORED,
@@ -204,6 +221,18 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
     }
   } finally {
     await floor.end()
+    await load.end()
+  }
+}
+
+/** Only calls in runs of their own, in a stack that stores nothing else. */
+async function benchNewRuns(scale: Scale, stack: Stack): Promise<string> {
+  const subjects = await makeSubjects(stack.url, stack.operator)
+  const load = new Peer<Load, Slice>('load', node(ROOT, 'load.ts'), env)
+  try {
+    const measured = await timeNewRuns(stack, load, subjects, scale.newRuns)
+    return [...newRunsTables(measured), figuresTable(newRunsFigures(measured))].join('\n\n')
+  } finally {
     await load.end()
   }
 }
@@ -244,7 +273,11 @@ const settingsOf = ({ rounds, crowdedRounds, executed }: Scale, few: number, loa
   ].join('\n')
 
 const { values } = parseArgs({
-  options: { json: { type: 'string' }, quick: { type: 'boolean', default: false } },
+  options: {
+    json: { type: 'string' },
+    quick: { type: 'boolean', default: false },
+    'new-runs': { type: 'boolean', default: false },
+  },
 })
 const state = mkdtempSync(join(tmpdir(), 'countersign-bench-'))
 const started = await startStack({ state, say: sayOnStderr })
@@ -253,13 +286,17 @@ if (!started.ok) {
   process.exit(1)
 }
 try {
-  const results = await bench(values.quick ? QUICK : FULL, started.value)
-  console.log(`\n${reportOf(results)}\n`)
-  if (values.json !== undefined) {
-    writeFileSync(
-      values.json,
-      `${JSON.stringify({ at: new Date().toISOString(), ...results, figures: figuresOf(results) }, null, 2)}\n`,
-    )
+  const scale = values.quick ? QUICK : FULL
+  if (values['new-runs']) console.log(`\n${await benchNewRuns(scale, started.value)}\n`)
+  else {
+    const results = await bench(scale, started.value)
+    console.log(`\n${reportOf(results)}\n`)
+    if (values.json !== undefined) {
+      writeFileSync(
+        values.json,
+        `${JSON.stringify({ at: new Date().toISOString(), ...results, figures: figuresOf(results) }, null, 2)}\n`,
+      )
+    }
   }
 } finally {
   await started.value.stop()

@@ -5,8 +5,10 @@ import { type Approvals, CONSOLES, WAITING } from './approvals.ts'
 import type { DecisionName, Decisions } from './decisions.ts'
 import type { Machine } from './machine.ts'
 import { type Mcp, TOOLS } from './mcp.ts'
-import type { Row } from './rounds.ts'
+import { type NewRuns, newRunsFigures, newRunsTables } from './new-runs.ts'
+import { type Row, rowOf } from './rounds.ts'
 import { HOSTILE_LANES, type Skills, type WarmName } from './skills.ts'
+import { type Figure, figure, ms, table } from './table.ts'
 import { CONNECTIONS, type Traffic } from './traffic.ts'
 import { STREAMS, type Waiting } from './waiting.ts'
 
@@ -73,12 +75,6 @@ export type Growth = {
   readonly after: number
   readonly change: number
 }
-export type Figure = {
-  readonly what: string
-  readonly wanted: string
-  readonly got: string
-  readonly met: boolean
-}
 export type Results = {
   readonly machine: Machine
   readonly settings: string
@@ -89,6 +85,7 @@ export type Results = {
   readonly answers: Answers
   readonly traffic: Traffic
   readonly mcp: Mcp
+  readonly newRuns: NewRuns
   readonly waiting: Waiting
   readonly skills: Skills
   readonly stored: number
@@ -130,7 +127,6 @@ const WANTED = {
 const GROWING: readonly Name[] = ['denial', 'denial_in_full_run', 'tier_b', 'tier_c', 'tier_c_in_full_run']
 
 const percent = (share: number): string => `${share >= 0 ? '+' : '−'}${Math.abs(share * 100).toFixed(0)} %`
-const ms = (value: number): string => (value < 10 ? value.toFixed(2) : value.toFixed(1))
 
 export function growthOf(before: readonly Row<Name>[], after: readonly Row<Name>[]): Growth[] {
   return after.flatMap(({ name, p50 }) => {
@@ -142,13 +138,6 @@ export function growthOf(before: readonly Row<Name>[], after: readonly Row<Name>
   })
 }
 
-const figure = (what: string, wanted: string, got: string, met: boolean): Figure => ({
-  what,
-  wanted,
-  got,
-  met,
-})
-
 export function figuresOf({
   rows,
   growth,
@@ -157,16 +146,13 @@ export function figuresOf({
   answers: { answered },
   traffic,
   mcp,
+  newRuns,
   waiting,
   skills,
   bundle,
   stored,
 }: Results): Figure[] {
-  const at = (name: Name, concurrency: number): Row<Name> => {
-    const row = rows.find((one) => one.name === name && one.concurrency === concurrency)
-    if (row === undefined) throw new Error(`${name} was not measured at ${concurrency}`)
-    return row
-  }
+  const at = (name: Name, concurrency: number): Row<Name> => rowOf(rows, name, concurrency)
   const denied = at('denial', 1).p50
   const rate = at('denial', 32).per_s
   const ratio = at('tier_c', 1).p50 / at('floor', 1).p50
@@ -265,6 +251,7 @@ export function figuresOf({
       `${traffic.answered}`,
       traffic.answered === CONNECTIONS,
     ),
+    ...newRunsFigures(newRuns),
     ...mcpFigures(mcp),
     ...waitingFigures(waiting),
     ...skillFigures(skills),
@@ -331,6 +318,7 @@ export function reportOf(results: Results): string {
     answers,
     traffic,
     mcp,
+    newRuns,
     waiting,
     skills,
     stored,
@@ -359,12 +347,6 @@ export function reportOf(results: Results): string {
     ms(approvals[name]),
   ]) // in the order of the titles
   const { p50, worst } = approvals.update
-  const figures = figuresOf(results).map(({ what, wanted, got, met }) => [
-    met ? 'met' : 'MISSED',
-    what,
-    wanted,
-    got,
-  ])
   return [
     description.join(' · '),
     settings,
@@ -373,13 +355,20 @@ export function reportOf(results: Results): string {
     `from the answer or proposal until execution begins, tier C, idle worker\n${table(['', 'p50 ms', 'p95 ms'], begun)}`,
     `the inbox with ${WAITING} waiting approvals\n${table(['', 'p50 ms'], inbox)}\n  ${CONSOLES} open consoles show a new approval after ${ms(p50)} ms, ${ms(worst)} at worst`,
     `one curl, from the host and from a sandbox through its proxy\n${table(['', 'direct', 'proxied', 'ratio'], trafficRows(traffic))}`,
+    ...newRunsTables(newRuns),
     mcpTable(mcp),
     waitingTable(waiting),
     ...skillTables(skills),
     `decisions inside the edge, processor time\n${table(['', 'p50 µs'], decided)}`,
-    `figures\n${table(['', '', 'target', 'measured'], figures)}`,
+    figuresTable(figuresOf(results)),
   ].join('\n\n')
 }
+
+export const figuresTable = (figures: readonly Figure[]): string =>
+  `figures\n${table(
+    ['', '', 'target', 'measured'],
+    figures.map(({ what, wanted, got, met }) => [met ? 'met' : 'MISSED', what, wanted, got]),
+  )}`
 
 function mcpTable({ denied, list }: Mcp): string {
   const rows = [
@@ -499,15 +488,4 @@ function tableAt(concurrency: number, all: readonly Row<Name>[]): string {
     ...[spent.edge, spent.worker, spent.redis].map((value) => value.toFixed(2)),
   ])
   return `concurrency ${concurrency}\n${table(heads, cells)}`
-}
-
-function table(heads: readonly string[], rows: readonly (readonly string[])[]): string {
-  const lines = [heads, ...rows]
-  const widths = heads.map((_, column) => Math.max(...lines.map((cells) => cells[column]?.length ?? 0)))
-  // Words to the left, numbers to the right.
-  const pad = (cell: string, column: number): string => {
-    const isNumber = /^[−+]?[0-9.]+(?: %)?$/.test(rows[0]?.[column] ?? '')
-    return isNumber ? cell.padStart(widths[column] ?? 0) : cell.padEnd(widths[column] ?? 0)
-  }
-  return lines.map((cells) => `  ${cells.map(pad).join('  ').trimEnd()}`).join('\n')
 }

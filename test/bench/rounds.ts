@@ -21,6 +21,17 @@ export type Row<Name extends string> = {
   readonly spent: ProcessorTime
 } & Summary
 
+/** The row of a subject; throws if it was not measured. */
+export function rowOf<Name extends string>(
+  rows: readonly Row<Name>[],
+  name: Name,
+  concurrency: number,
+): Row<Name> {
+  const row = rows.find((one) => one.name === name && one.concurrency === concurrency)
+  if (row === undefined) throw new Error(`${name} was not measured at ${concurrency}`)
+  return row
+}
+
 /** Throws if one subject can't be measured: the whole run is worthless then. */
 class Broken extends Error {}
 

@@ -1,6 +1,6 @@
 // Owns the measured subjects: the tools, the agent and the runs that the bench creates through the
 // API, and the resulting requests. Each client has its own run, as agents at work would; one run
-// that holds many calls is measured in addition.
+// that holds many calls and calls that each make a run are measured in addition.
 
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import type { Result } from '../../shared/result.ts'
@@ -8,7 +8,7 @@ import type { Client, Output } from '../../shared/routes/client.ts'
 import { bearer, client } from '../../shared/routes/client.ts'
 import { PublicJwk } from '../../shared/wire/issuers.ts'
 import type { ProcessToolSpec } from '../../shared/wire/tools.ts'
-import type { Request } from './connection.ts'
+import { FRESH_KEY, type Request } from './connection.ts'
 import type { Load } from './load.ts'
 
 export const CLIENTS = 32
@@ -27,6 +27,11 @@ export type Subjects = {
   /** The same in the run that is filled. */
   readonly denial_in_full_run: SubjectRequests
   readonly tier_c_in_full_run: SubjectRequests
+  /** The same, where each call makes its own run: without a key, and with one as our clients send. */
+  readonly denial_new_run: SubjectRequests
+  readonly denial_keyed_run: SubjectRequests
+  readonly tier_c_new_run: SubjectRequests
+  readonly tier_c_keyed_run: SubjectRequests
   /** A finished call of tier C: the floor starts its plan. */
   readonly example: Output<'proposeCall'>
 }
@@ -87,6 +92,13 @@ export async function makeSubjects(url: string, operator: Client): Promise<Subje
     requests: to.map((id) => post(`/v1/runs/${id}/calls`, body)),
     expect: { status: 200, contains: [...contains, '"attestation":{'] },
   })
+  const own = (body: unknown, contains: readonly string[], keyed: boolean): SubjectRequests => {
+    const { headers, ...request } = post('/v1/calls', body)
+    return {
+      requests: [{ ...request, headers: keyed ? { ...headers, 'idempotency-key': FRESH_KEY } : headers }],
+      expect: { status: 200, contains: [...contains, '"attestation":{'] },
+    }
+  }
   const denied = ['"state":"denied"']
   const succeeded = ['"state":"succeeded"']
   const c = { tool: 'bench_c', args: {} }
@@ -108,6 +120,10 @@ export async function makeSubjects(url: string, operator: Client): Promise<Subje
     tier_c: propose(runs, c, succeeded),
     denial_in_full_run: propose([full], FORBIDDEN, denied),
     tier_c_in_full_run: propose([full], c, succeeded),
+    denial_new_run: own(FORBIDDEN, denied, false),
+    denial_keyed_run: own(FORBIDDEN, denied, true),
+    tier_c_new_run: own(c, succeeded, false),
+    tier_c_keyed_run: own(c, succeeded, true),
     example: done(await agent('proposeCall', { params: { run: await run() }, body: c, wait: 20 })),
   }
 }

@@ -10,7 +10,11 @@ export function runFileOf(run: string, state: string): DatabaseSync {
   const folder = join(state, 'edge/objects/countersign-run')
   for (const file of readdirSync(folder).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name))) {
     const db = new DatabaseSync(join(folder, file))
-    if (db.prepare("select 1 from run where json_extract(record, '$.id') = ?").get(run) !== undefined)
+    const isMade = db.prepare("select 1 from sqlite_schema where name = 'run'").get() !== undefined
+    if (
+      isMade &&
+      db.prepare("select 1 from run where json_extract(record, '$.id') = ?").get(run) !== undefined
+    )
       return db
     db.close()
   }
