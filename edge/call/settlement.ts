@@ -3,7 +3,8 @@
 
 import { canonical, digestOf, parseJson, sha256 } from '../../shared/bytes/json.ts'
 import { faultIn } from '../../shared/evidence/bundle.ts'
-import { CHECK_NAMES, contradictions } from '../../shared/evidence/contradictions.ts'
+import { CHECK_NAMES } from '../../shared/evidence/checks.ts'
+import { contradictions } from '../../shared/evidence/contradictions.ts'
 import type { Envelope } from '../../shared/evidence/dsse.ts'
 import { payloadBytes, signedByExactly } from '../../shared/evidence/dsse.ts'
 import type { Execution, Facts, Grant } from '../../shared/evidence/statement.ts'
@@ -136,17 +137,27 @@ export function edgeStatement(
   })
 }
 
-/** The edge's statement about a call that it executed itself, under its own grant. */
-export function executedAtEdge(id: string, grant: Grant, execution: Execution): Statement {
+/**
+ * The edge's statement about a call that it executed itself, under its own grant. The edge signs none
+ * that contradicts grant or plan; the error is the place of the contradiction.
+ */
+export function executedAtEdge(
+  id: string,
+  grant: Grant,
+  plan: Plan,
+  execution: Execution,
+): Result<Statement, string> {
   const { facts, worker, fence, deadline_ms } = grant
   if (execution.outcome === null) throw new Error('a statement of an execution has no outcome')
-  return statementOf({
+  const statement = statementOf({
     attestation_id: id,
     ...endingOf(execution.outcome),
     facts,
     grant: { sha256: digestOf(grant), worker, fence, deadline_ms },
     execution,
   })
+  const [fault] = contradictions(statement, { grant, plan })
+  return fault === undefined ? ok(statement) : err(fault.at)
 }
 
 /** The part of a statement that the call record stores. */

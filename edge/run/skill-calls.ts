@@ -10,6 +10,7 @@ import { ISOLATE, STATEMENT_TYPE } from '../../shared/evidence/statement.ts'
 import { failure } from '../../shared/failures.ts'
 import { attestationId } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
+import { maskedHost } from '../../shared/plan/egress-hosts.ts'
 import type { Connection, Outcome, SkillPlan, StreamSummary } from '../../shared/plan/plan.ts'
 import type { Result } from '../../shared/result.ts'
 import { err } from '../../shared/result.ts'
@@ -97,12 +98,14 @@ async function execute(env: Env, claim: SkillClaim, turn: CpuTurn, signal: Abort
   const known = new KnownValues(Object.values(secrets))
   const mask = (text: string): string => String(known.hiddenIn(text, () => '«secret»'))
   const output = Buffer.from(mask(stdout.toString()))
+  const fits = output.byteLength <= plan.limits.output_bytes // a mask may be longer than what it hides
+  const ending = fits ? checkOutput(outcome, plan, output) : ({ kind: 'output_cap' } as const) // the masked output, because only that is stored
   return {
-    outcome: cleanDetail(checkOutput(outcome, plan, output), mask), // checks the schema on the masked output, because only that is stored
-    stdout: output,
+    outcome: cleanDetail(ending, mask),
+    stdout: fits ? output : Buffer.alloc(0),
     stderr: Buffer.from(mask(stderr.toString()).slice(0, LIMITS.skill_log_chars)),
     used: { ...used, host_calls: { ...used.host_calls, ...host.calls } },
-    connections: host.connections.map((one) => ({ ...one, host: mask(one.host) })),
+    connections: host.connections.map((one) => ({ ...one, host: maskedHost(plan.egress.hosts, one, mask) })),
   }
 }
 
@@ -127,16 +130,34 @@ function settle(run: RunContext, claim: SkillClaim, execution: Execution): Promi
     if (tx.row === undefined || record === undefined) return err(NO_CALL)
     const running = heldBy(record, claim.grant)
     if (!running.ok) return running
-    const statement = describe(attestationId(tx.row.record.id, claim.n), claim, execution)
+    const { statement, output } = attestable(attestationId(tx.row.record.id, claim.n), claim, execution)
     const envelope = seal(STATEMENT_TYPE, statement, identityOf(run.env).signer)
-    const { stdout, stderr } = execution
+    const { stdout, stderr } = output
     return attest(tx, record, running.value, { statement, envelope, output: { stdout, stderr } })
   })
 }
 
-function describe(id: string, { grant, plan, skill }: SkillClaim, execution: Execution): Statement {
+/**
+ * The statement that the edge signs. The isolate is not trusted: if its account of the call
+ * contradicts the grant, the call failed.
+ */
+function attestable(id: string, claim: SkillClaim, execution: Execution) {
+  const described = describe(id, claim, execution)
+  if (described.ok) return { statement: described.value, output: execution }
+  const detail = `the isolate’s account of the call contradicts its grant at ${described.error}`
+  const failed = { ...notStarted({ kind: 'infra', detail }), connections: execution.connections }
+  const statement = describe(id, claim, failed)
+  if (!statement.ok) throw new Error(`${detail}, and without it at ${statement.error}`)
+  return { statement: statement.value, output: failed }
+}
+
+function describe(
+  id: string,
+  { grant, plan, skill }: SkillClaim,
+  execution: Execution,
+): Result<Statement, string> {
   const { outcome, stdout, stderr, used, connections } = execution
-  return executedAtEdge(id, grant, {
+  return executedAtEdge(id, grant, plan, {
     outcome,
     stdout: summaryOf(stdout),
     stderr: summaryOf(stderr),

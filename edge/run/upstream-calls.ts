@@ -100,7 +100,9 @@ function settle(
     if (!running.ok) return running
     const most = claim.plan.limits.output_bytes
     const [stdout, stderr] = [cut(execution.stdout, most), cut(execution.stderr, most)]
-    const statement = describe(attestationId(tx.row.record.id, claim.n), claim, execution, { stdout, stderr })
+    const described = describe(attestationId(tx.row.record.id, claim.n), claim, execution, { stdout, stderr })
+    if (!described.ok) throw new Error(`our own statement contradicts its grant at ${described.error}`)
+    const statement = described.value
     const envelope = seal(STATEMENT_TYPE, statement, identityOf(run.env).signer)
     return attest(tx, record, running.value, {
       statement,
@@ -132,8 +134,8 @@ function describe(
   { grant, plan }: UpstreamClaim,
   { outcome, exchange, connections }: UpstreamExecution,
   { stdout, stderr }: { readonly stdout: CutStream; readonly stderr: CutStream },
-): Statement {
-  return executedAtEdge(id, grant, {
+): Result<Statement, string> {
+  return executedAtEdge(id, grant, plan, {
     outcome,
     stdout: stdout.summary,
     stderr: stderr.summary,

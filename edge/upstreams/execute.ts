@@ -9,6 +9,7 @@ import type { UpstreamExchange } from '../../shared/evidence/statement.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Response } from '../../shared/mcp/messages.ts'
 import { refusal, toolResult } from '../../shared/mcp/tool-result.ts'
+import { maskedHost } from '../../shared/plan/egress-hosts.ts'
 import type { Connection, Outcome, UpstreamPlan } from '../../shared/plan/plan.ts'
 import type { Outside, StandIns } from '../platform/outbound-fetch.ts'
 import { KnownValues } from '../secrets/known-values.ts'
@@ -113,7 +114,7 @@ export async function executeUpstreamCall(call: UpstreamCall): Promise<UpstreamE
       request_sha256: sent === null ? null : sha256(sent),
       response_sha256: answered === null ? null : sha256(answered),
     },
-    connections: requests.connections.map((one) => ({ ...one, host: masked(one.host) })),
+    connections: requests.connections.map((one) => ({ ...one, host: maskedHost(hosts, one, masked) })),
     outdated: notes.listChanged || refused,
   }
 }

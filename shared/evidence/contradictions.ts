@@ -3,15 +3,16 @@
 // without a rule doesn't compile.
 //
 // Nobody can check what only the executor knows (docs/threat-model.md, "Evidence"): how a program
-// ended, what it wrote, the addresses and bytes of its connections, those that it leaves out, the
-// digest of its command line, and times within the grant's.
+// ended, what it wrote, the addresses of its connections, their bytes within the limit, those that it
+// leaves out, the digest of its command line, and times within the grant's.
 
-import { canonical, digestOf, sha256 } from '../bytes/json.ts'
+import { canonical, digestOf } from '../bytes/json.ts'
 import { approvalId, attestationId, splitId } from '../ids.ts'
-import { DEFAULT_LIMITS, LIMITS } from '../limits.ts'
-import { type Destination, isListed } from '../plan/egress-hosts.ts'
-import type { Connection, Outcome, Plan, StreamSummary } from '../plan/plan.ts'
-import { isEdgePlan, MAX_LISTED_CONNECTIONS, mcpRequestOf } from '../plan/plan.ts'
+import { LIMITS } from '../limits.ts'
+import type { Outcome, Plan } from '../plan/plan.ts'
+import { isEdgePlan, mcpRequestOf } from '../plan/plan.ts'
+import { below, type Context, type Contradiction, isAtEdge, WITHOUT_SANDBOX } from './checks.ts'
+import { connectionFaults } from './connection-rules.ts'
 import type { CallState, Execution, Grant, Predicate, Statement } from './statement.ts'
 import {
   EDGE_EXECUTOR,
@@ -23,28 +24,7 @@ import {
   UNSTARTED,
   UPSTREAM_CLIENT,
 } from './statement.ts'
-
-/** The name of each check, as a list of checks shows it. */
-export const CHECK_NAMES = {
-  subject: 'the subject is this call',
-  id: 'the attestation’s id is this call’s',
-  facts: 'the facts are those of the grant',
-  grant: 'the grant is the edge’s, for this call and worker',
-  ending: 'the ending fits the outcome',
-  digest: 'the execution digest matches',
-  tier: 'it ran where the plan says: in its sandbox, in an isolate of the edge, or at the upstream',
-  started: 'profile, command line and output fit whether anything was started',
-  counted: 'it had a cgroup if the plan requires one, and only if the worker had proven cgroups',
-  limits: 'it ran within the plan’s limits',
-  output: 'the output is described consistently, and kept if the plan says so',
-  connections: 'connections were allowed only to the plan’s hosts',
-  exchange: 'the exchange with the upstream is that of the plan, and fits the outcome',
-  times: 'it ran within the time of its grant',
-} as const
-export type CheckKey = keyof typeof CHECK_NAMES
-
-/** `at`: the field, as a JSON pointer into the statement. */
-export type Contradiction = { readonly at: string; readonly what: CheckKey }
+import { NOTHING, outcomeFaults, streamFaults, usageFaults } from './usage-rules.ts'
 
 /** `now_ms`: the edge's clock. Only the edge sets it. */
 export type Evidence = { readonly grant: Grant | null; readonly plan: Plan | null; readonly now_ms?: number }
@@ -69,14 +49,6 @@ function* compared(
     yield* below('/predicate/execution', rule(execution, { grant, plan, now_ms, who, ran, unended }))
 }
 
-function* below(path: string, found: Iterable<Contradiction>): Generator<Contradiction> {
-  for (const { at, what } of found) yield { at: `${path}${at}`, what }
-}
-
-const NOTHING = sha256('')
-const WITHOUT_SANDBOX = [EDGE_EXECUTOR, ISOLATE, UPSTREAM_CLIENT, UNSTARTED] as const
-/** The edge executes calls of skills and of upstreams itself. */
-const isAtEdge = (who: Context['who']): boolean => who === ISOLATE || who === UPSTREAM_CLIENT
 /** Outcomes of which it is unknown whether anything was started. */
 const MAYBE_UNBEGUN: readonly string[] = ['refused', 'infra', 'cancelled'] satisfies Outcome['kind'][]
 /** States that a call reaches without an executor. */
@@ -182,40 +154,24 @@ function* differing(one: unknown, other: unknown, at: string): Generator<Contrad
 const membersOf = (value: unknown): Record<string, unknown> | undefined =>
   typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined // a list becomes its indices
 
-type Context = {
-  readonly grant: Grant | null
-  readonly plan: Plan | null
-  readonly now_ms: number | undefined
-  readonly who: (typeof WITHOUT_SANDBOX)[number] | 'sandbox'
-  /** The statement says that something was started. */
-  readonly ran: boolean
-  /** The outcome leaves open whether anything was started. */
-  readonly unended: boolean
-}
-
 const EXECUTION: Rules<Execution, Context> = {
-  *outcome({ outcome }, { who, plan, ran, unended }) {
+  *outcome(execution, known) {
+    yield* outcomeFaults(execution, known)
+    const { outcome } = execution
+    const { who, plan, ran, unended } = known
     const at = '/outcome'
     if ((outcome === null) !== (who === EDGE_EXECUTOR)) yield { at, what: 'ending' } // only an executor sees an outcome
     if (outcome === null) return
     const own = endsOf(plan)
     if (ENDS_OF_SOME.has(outcome.kind) && !own.includes(outcome.kind)) yield { at, what: 'tier' }
-    if (outcome.kind === 'invalid_output' && plan?.executor.output === undefined) yield { at, what: 'output' }
+    // A skill returns JSON, also if its tool declares no schema.
+    if (outcome.kind === 'invalid_output' && plan?.tier !== 'A' && plan?.executor.output === undefined)
+      yield { at, what: 'output' }
     if (!ran && !unended) yield { at, what: 'started' }
   },
-  stdout: ({ stdout, limits }, known) => streamed('/stdout', stdout, limits, known),
-  stderr: ({ stderr, limits }, known) => streamed('/stderr', stderr, limits, known),
-  *connections({ connections }, { plan, ran }) {
-    const at = '/connections'
-    const proxied = plan !== null && (isEdgePlan(plan) || (plan.tier === 'C' && plan.egress.hosts.length > 0))
-    if (connections.length > 0 && !(ran && proxied)) return yield { at, what: 'connections' }
-    const most = plan?.limits.net_connections ?? (plan?.tier === 'A' ? 0 : DEFAULT_LIMITS.net_connections)
-    const allowed = connections
-      .filter(({ verdict }) => verdict === 'allowed')
-      .reduce((sum, { folded = 1 }) => sum + folded, 0)
-    if (allowed > most) yield { at, what: 'limits' }
-    for (const [i, one] of connections.entries()) yield* below(`${at}/${i}`, connected(one, i, plan))
-  },
+  stdout: ({ stdout, limits }, known) => streamFaults('/stdout', stdout, limits, known),
+  stderr: ({ stderr, limits }, known) => streamFaults('/stderr', stderr, limits, known),
+  connections: (execution, known) => below('/connections', connectionFaults(execution, known)),
   *executor({ executor }, { who, plan, unended }) {
     const process = plan !== null && !isEdgePlan(plan)
     const expected = {
@@ -259,22 +215,22 @@ const EXECUTION: Rules<Execution, Context> = {
     const started = who === 'sandbox' || isAtEdge(who)
     if ((limits !== undefined) !== started) return yield { at, what: 'started' }
     if (limits === undefined || plan === null) return
-    const [stated, planned] = [new Map(Object.entries(limits)), Object.entries(plan.limits)]
-    for (const [name, most] of planned) {
-      const one = stated.get(name)
-      if (most === undefined) continue
-      if (one === undefined || one > most || (isAtEdge(who) && one !== most))
-        yield { at: `${at}/${name}`, what: 'limits' }
+    const [stated, planned] = [limits, plan.limits].map((all) => new Map(Object.entries(all)))
+    for (const name of new Set([...(planned?.keys() ?? []), ...(stated?.keys() ?? [])])) {
+      const [one, most] = [stated?.get(name), planned?.get(name)]
+      const lower = most === undefined || (one !== undefined && one <= most) // a worker may lower them
+      if (isAtEdge(who) ? one !== most : !lower) yield { at: `${at}/${name}`, what: 'limits' }
     }
     if (grant !== null && limits.timeout_ms > grant.deadline_ms - grant.issued_at_ms)
       yield { at: `${at}/timeout_ms`, what: 'times' }
   },
   *skill({ skill }, { who, plan }) {
     if ((skill !== undefined) !== (who === ISOLATE)) yield { at: '/skill', what: 'tier' }
-    if (skill !== undefined && plan?.tier === 'A' && skill.digest !== plan.executor.digest)
-      yield { at: '/skill/digest', what: 'tier' }
+    if (skill === undefined || plan?.tier !== 'A') return
+    if (skill.digest !== plan.executor.digest) yield { at: '/skill/digest', what: 'tier' }
+    yield* below('/skill', usageFaults(skill, plan))
   },
-  *upstream({ upstream, outcome }, { who, plan }) {
+  *upstream({ upstream, outcome, connections }, { who, plan }) {
     const at = '/upstream'
     const request = mcpRequestOf(plan)
     const onWorker = who === 'sandbox' && request?.method === 'tools/call'
@@ -292,6 +248,8 @@ const EXECUTION: Rules<Execution, Context> = {
       if (upstream.origin !== originOf(executor.url)) yield { at: `${at}/origin`, what: 'exchange' }
       if (upstream.definition_sha256 !== executor.definition)
         yield { at: `${at}/definition_sha256`, what: 'exchange' }
+      const reached = connections.some(({ bytes_out }) => bytes_out > 0)
+      if (upstream.request_sha256 !== null && !reached) yield { at: `${at}/request_sha256`, what: 'exchange' }
     }
     const { era, request_sha256: sent, response_sha256: answered } = upstream
     const kind = outcome?.kind ?? ''
@@ -311,11 +269,16 @@ const EXECUTION: Rules<Execution, Context> = {
       yield { at, what: 'started' }
     if (started_at_ms === null) return
     if (started_at_ms > ended_at_ms) yield { at, what: 'times' }
-    if (grant !== null && started_at_ms < grant.issued_at_ms - LIMITS.clock_slack_ms)
-      yield { at, what: 'times' }
-  },
-  *ended_at_ms({ ended_at_ms }, { who, grant, now_ms = Number.POSITIVE_INFINITY }) {
     if (grant === null) return
+    if (started_at_ms < grant.issued_at_ms - LIMITS.clock_slack_ms) yield { at, what: 'times' }
+    if (isAtEdge(who) && started_at_ms !== grant.issued_at_ms) yield { at, what: 'times' } // one clock, one reading
+  },
+  *ended_at_ms({ ended_at_ms, started_at_ms, limits }, { who, grant, now_ms = Number.POSITIVE_INFINITY }) {
+    if (grant === null) return
+    // A worker has this long to set a call up, and to end and collect it after its time.
+    const longest = (limits?.timeout_ms ?? 0) + LIMITS.settle_grace_ms + LIMITS.clock_slack_ms
+    if (who === 'sandbox' && started_at_ms !== null && ended_at_ms - started_at_ms > longest)
+      yield { at: '/ended_at_ms', what: 'times' }
     // The edge uses its own clock for a call that it ends itself, which may be after the deadline.
     const latest =
       who === EDGE_EXECUTOR || isAtEdge(who) ? Number.POSITIVE_INFINITY : Math.min(grant.deadline_ms, now_ms)
@@ -335,60 +298,3 @@ const originOf = (url: string): string => (URL.canParse(url) ? new URL(url).orig
  */
 const fitsStart = (digest: string | null, who: Context['who'], ran: boolean): boolean =>
   who === 'sandbox' ? digest !== null && (digest === NOTHING) === !ran : digest === null
-
-function* streamed(
-  at: string,
-  summary: StreamSummary | null,
-  limits: Execution['limits'],
-  { who, ran }: Context,
-): Generator<Contradiction> {
-  if ((summary === null) !== (who === EDGE_EXECUTOR || who === UNSTARTED)) yield { at, what: 'started' }
-  if (summary === null) return
-  const { bytes, kept, truncated } = summary
-  if (bytes > 0 && !ran) yield { at, what: 'started' }
-  const isCut = who === 'sandbox' || who === UPSTREAM_CLIENT
-  if (kept > bytes || (isCut && kept > (limits?.output_bytes ?? 0))) yield { at, what: 'output' }
-  if (truncated !== kept < bytes) yield { at, what: 'output' }
-  if ((bytes === 0) !== (summary.sha256 === NOTHING)) yield { at: `${at}/sha256`, what: 'output' }
-}
-
-/**
- * Verdicts that the proxy gives after its check of the host list, and verdicts without a
- * connection.
- */
-const LISTED: readonly string[] = [
-  'allowed',
-  'address_refused',
-  'unresolvable',
-  'sni_mismatch',
-  'failed',
-] satisfies Connection['verdict'][]
-const UNCONNECTED: readonly string[] = [
-  'host_not_listed',
-  'address_refused',
-  'unresolvable',
-  'malformed',
-  'unknown_client',
-] satisfies Connection['verdict'][]
-/** The mask of a secret's value; the original text can't be compared. */
-const MASKED = /«[^»]*»/
-
-function* connected(one: Connection, i: number, plan: Plan | null): Generator<Contradiction> {
-  const { host, port, verdict, folded, credentials = [], address, bytes_in, bytes_out } = one
-  const to: Destination = { host, port }
-  if (folded !== undefined && i < MAX_LISTED_CONNECTIONS && verdict !== 'unknown_client')
-    yield { at: '/folded', what: 'connections' }
-  const hostHidden = MASKED.test(host) || (folded !== undefined && host === '' && port === 0)
-  const listed = isListed(plan?.egress.hosts ?? [], to)
-  if (!hostHidden && ((LISTED.includes(verdict) && !listed) || (verdict === 'host_not_listed' && listed)))
-    yield { at: '', what: 'connections' }
-  if (UNCONNECTED.includes(verdict) && (address !== '' || bytes_in + bytes_out > 0))
-    yield { at: '', what: 'connections' }
-  const added = plan?.credentials ?? []
-  if (
-    !credentials.every((name) =>
-      added.some((known) => known.secret === name && known.host === `${host}:${port}`),
-    )
-  )
-    yield { at: '/credentials', what: 'connections' }
-}

@@ -160,6 +160,7 @@ const SkillUse = z.strictObject({
   memory_bytes: z.int().min(0),
   host_calls: z.record(z.string().max(64), z.int().min(0)),
 })
+export type SkillUse = z.infer<typeof SkillUse>
 
 /**
  * The exchange with an upstream. The digests cover the JSON-RPC messages of the call byte for byte,

@@ -1,5 +1,7 @@
 // Matches hosts with the egress patterns of a plan. The proxy uses it before it connects, and the
-// check of a statement uses it again.
+// check of a statement uses it again, on hosts in which secrets are masked.
+
+import { SIGNED_TEXT_CHARS } from '../bytes/signable-text.ts'
 
 export type Destination = { readonly host: string; readonly port: number }
 
@@ -22,3 +24,19 @@ export function matchesHost(pattern: string, { host, port }: Destination): boole
 
 export const isListed = (patterns: readonly string[], to: Destination): boolean =>
   patterns.some((pattern) => matchesHost(pattern, to))
+
+/**
+ * The host as a statement names it: secrets are masked, except in the part that the plan itself
+ * names. So a masked host can still be compared with the plan.
+ */
+export function maskedHost(
+  patterns: readonly string[],
+  to: Destination,
+  mask: (text: string) => string,
+): string {
+  const [named = ''] = patterns.find((pattern) => matchesHost(pattern, to))?.split(':') ?? []
+  if (named === to.host) return named
+  const text = mask(to.host)
+  const whole = text.endsWith(named) ? text : `${text.slice(0, text.lastIndexOf('»') + 1)}${named}`
+  return whole.length > SIGNED_TEXT_CHARS.host ? `«…»${named}` : whole
+}

@@ -407,12 +407,16 @@ export const StreamSummary = z.strictObject({
   truncated: z.boolean(),
 })
 export type StreamSummary = z.infer<typeof StreamSummary>
+/** A process whose stream has more than this many times `output_bytes` is stopped. */
+export const FLOOD_FACTOR = 8
 
 /**
  * The number of connections that are listed one by one (about 20 kB of a statement); the others are
  * summed up.
  */
 export const MAX_LISTED_CONNECTIONS = 128
+/** The most sums by host, port and verdict. Beyond them there is one sum for each verdict. */
+export const MAX_SUMMED_CONNECTIONS = 128
 
 /** One connection that the egress proxy saw, or the sum of many. */
 export const Connection = z.strictObject({

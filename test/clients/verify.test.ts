@@ -12,7 +12,8 @@ import { PORTABLE } from '../../infra/clients/package.ts'
 import { ROOT } from '../../infra/state.ts'
 import { digestOf, parseJson, sha256 } from '../../shared/bytes/json.ts'
 import { Bundle, verifyBundle } from '../../shared/evidence/bundle.ts'
-import { CHECK_NAMES, contradictions } from '../../shared/evidence/contradictions.ts'
+import { CHECK_NAMES } from '../../shared/evidence/checks.ts'
+import { contradictions } from '../../shared/evidence/contradictions.ts'
 import { Grant, Statement } from '../../shared/evidence/statement.ts'
 import { type Outcome, Plan } from '../../shared/plan/plan.ts'
 import { vectors } from '../shared/curve.ts'
@@ -25,11 +26,12 @@ import {
   KEYS,
   reexecuted,
   regrant,
+  skillBundle,
   statementIn,
   upstreamBundle,
 } from '../shared/evidence.ts'
 import { JSON_CASES, jsonBytes } from '../shared/json-cases.ts'
-import { changed, GONE, others, paths, reached, withChanges } from '../shared/tamper.ts'
+import { changed, others, paths, reached, withChanges } from '../shared/tamper.ts'
 import type { portable as Portable } from './portable.ts'
 
 const [NOTHING, OTHER] = [sha256(''), sha256('other')]
@@ -193,14 +195,6 @@ const OUTCOMES: readonly Outcome[] = [
   { kind: 'refused', code: 'upstream_unavailable', detail: '' },
 ]
 const EXECUTORS = ['edge', 'wasm_isolate', 'mcp_client', 'worker', 'sandbox_tier_b_linux_rlimits']
-const SKILL = {
-  kind: 'skill',
-  skill: 'hello',
-  version: '1.0.0',
-  digest: sha256('skill'),
-  tool: 'greet',
-  capabilities: ['log'],
-}
 /** Values that fit many fields of a statement. */
 const NEAR: readonly unknown[] = [
   NOTHING,
@@ -211,22 +205,22 @@ const NEAR: readonly unknown[] = [
   'evil.example',
   80,
   10_000_000,
+  500_000,
 ]
 
 describe('T01 contradictions', () => {
   type Question = { readonly statement: Statement; readonly grant: Grant | null; readonly plan: Plan | null }
   const Questions = z.strictObject({ statement: Statement, grant: Grant.nullable(), plan: Plan.nullable() })
 
-  /** True statements: with connections, credentials and files, of a denial, an upstream and a skill. */
+  /** With connections, credentials and files, of a denial, an upstream and a skill; and two false ones. */
   function trueOnes(): Question[] {
-    const [ran, denied, called] = [executedBundle(), deniedBundle(), upstreamBundle()].map(
-      (bundle): Question => ({
-        statement: statementIn(bundle),
-        grant: grantIn(bundle),
-        plan: bundle.call.plan,
-      }),
-    )
-    if (ran === undefined || denied === undefined || called === undefined) return []
+    const questionOf = (bundle: Bundle): Question => ({
+      statement: statementIn(bundle),
+      grant: grantIn(bundle),
+      plan: bundle.call.plan,
+    })
+    const [ran, denied] = [questionOf(executedBundle()), questionOf(deniedBundle())]
+    const [called, skill] = [questionOf(upstreamBundle()), questionOf(skillBundle())]
     const EX = 'statement.predicate.execution'
     const connection = { ...ran.statement.predicate.execution.connections[0], bytes_in: 0, bytes_out: 0 }
     const full = withChanges(ran, {
@@ -239,30 +233,17 @@ describe('T01 contradictions', () => {
         { ...connection, host: '«secret»', address: '', verdict: 'unresolvable' },
       ],
     })
-    const skill = withChanges(called, {
-      'plan.tier': 'A',
-      'plan.executor': SKILL,
-      'plan.limits': { timeout_ms: 1_000, fuel: 1_000, memory_bytes: 65_536, output_bytes: 1_000 },
-      [`${EX}.limits`]: { timeout_ms: 1_000, fuel: 1_000, memory_bytes: 65_536, output_bytes: 1_000 },
-      [`${EX}.connections`]: [],
-      [`${EX}.executor`]: 'wasm_isolate',
-      [`${EX}.sandbox_enforcement`]: 'isolate',
-      [`${EX}.upstream`]: GONE,
-      [`${EX}.skill`]: {
-        digest: SKILL.digest,
-        component_sha256: OTHER,
-        modules: [],
-        fuel_used: 1,
-        memory_bytes: 1,
-        host_calls: {},
-      },
-    })
     const stdio = withChanges(ran, {
       'plan.executor.mcp': { method: 'tools/call', upstream: 'docs', tool: 'search', definition: OTHER },
       [`${EX}.outcome`]: { kind: 'returned' },
       [`${EX}.upstream`]: { ...EXCHANGE, origin: 'stdio', definition_sha256: OTHER },
     })
-    return [full, denied, called, skill, stdio]
+    const refused = withChanges(ran, {
+      [`${EX}.outcome`]: { kind: 'refused', code: 'sandbox_unavailable', detail: '' },
+      [`${EX}.files`]: { files: [], left: [], more: 0 },
+    })
+    const json = withChanges(ran, { 'plan.executor.output': {}, [`${EX}.stdout.bytes`]: 100_000 })
+    return [full, denied, called, skill, stdio, refused, json]
   }
 
   /** The statement with every executor and every outcome; most of them contradict it. */
@@ -305,6 +286,10 @@ describe('T01 contradictions', () => {
         '/predicate/execution/skill/digest tier',
         '/predicate/execution/connections/0/credentials connections',
         '/predicate/execution/upstream/origin exchange',
+        '/predicate/execution/skill/fuel_used limits',
+        '/predicate/execution/skill/memory_bytes limits',
+        '/predicate/execution/outcome outcome',
+        '/predicate/execution/connections limits',
       ]),
     )
     expect(found.size).toBeGreaterThan(90)

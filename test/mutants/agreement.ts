@@ -2,6 +2,11 @@
 
 import type { Held } from './mutant.ts'
 
+const NUMBERS = [
+  'test/shared/contradictions-at-edge.test.ts',
+  'test/shared/contradictions-of-workers.test.ts',
+]
+
 export const AGREEMENT: readonly Held[] = [
   {
     area: 'json',
@@ -300,6 +305,191 @@ export const AGREEMENT: readonly Held[] = [
         'A worker attests limits that it has proven not to have.',
       ],
       ['if (started_at_ms > ended_at_ms)', 'if (false)', 'A call ends before it starts.'],
+    ],
+  },
+  {
+    area: 'evidence',
+    file: 'shared/evidence/contradictions.ts',
+    tests: NUMBERS,
+    lines: [
+      [
+        'if (splitId(call).run !== run)',
+        'if (false)',
+        'A grant and its attestation name a call of another run.',
+      ],
+      [
+        'ended_at_ms - started_at_ms > longest',
+        'false',
+        'A worker lets a call run for hours and attests its timeout.',
+      ],
+      [
+        'if (isAtEdge(who) && started_at_ms !== grant.issued_at_ms)',
+        'if (false)',
+        'A call of the edge is shown as begun at another time than it was granted.',
+      ],
+      [
+        'isAtEdge(who) ? one !== most : !lower',
+        '!lower',
+        'A statement of the edge names limits that the call did not have.',
+      ],
+      [
+        "yield* below('/skill', usageFaults(skill, plan))",
+        '',
+        'A skill used more than its plan allows, and the statement verifies.',
+      ],
+      [
+        'upstream.request_sha256 !== null && !reached',
+        'false',
+        'A request to an upstream is attested that no connection carried.',
+      ],
+    ],
+  },
+  {
+    area: 'evidence',
+    file: 'shared/evidence/connection-rules.ts',
+    tests: NUMBERS,
+    lines: [
+      [
+        "if (allowed > mostOf('net_connections', plan?.limits, plan))",
+        'if (false)',
+        'A call made more connections than its plan allows, and the statement verifies.',
+      ],
+      [
+        'bytesOf(connections) > mostOf(',
+        'false && bytesOf(connections) > mostOf(',
+        'A call sent more than its plan allows, and the statement verifies.',
+      ],
+      [
+        '&& bytesOf(capped) === 0',
+        '&& capped.length === 0',
+        'A refused connection excuses any number of bytes.',
+      ],
+      [
+        '(LISTED.includes(verdict) && !listed) ||',
+        '',
+        'A call reached a host that its plan does not list, under a mask.',
+      ],
+      ['&& i >= NAMED', '', 'A sum without a host hides where a call connected.'],
+      [
+        "if (plan !== null && isEdgePlan(plan) && address !== '')",
+        'if (false)',
+        'A statement names an address that nobody saw.',
+      ],
+    ],
+  },
+  {
+    area: 'evidence',
+    file: 'shared/evidence/usage-rules.ts',
+    tests: NUMBERS,
+    lines: [
+      ['kept > bytes || kept > most', 'kept > bytes', 'More output is attested than a call may keep.'],
+      [
+        'isLog ? UTF8_BYTES * LIMITS.skill_log_chars :',
+        'isLog ? Number.MAX_SAFE_INTEGER :',
+        'The log of a skill is longer than any can be.',
+      ],
+      [
+        'if (fuel_used > limits.fuel)',
+        'if (false)',
+        'A skill computed longer than its plan allows, and the statement verifies.',
+      ],
+      [
+        'if (memory_bytes > limits.memory_bytes)',
+        'if (false)',
+        'A skill used more memory than its plan allows, and the statement verifies.',
+      ],
+      [
+        'if (!isGranted || count > most)',
+        'if (count > most)',
+        'A skill used an import that it was not granted, and the statement verifies.',
+      ],
+      [
+        'if (!isGranted || count > most)',
+        'if (!isGranted)',
+        'A skill asked its host more often than its fuel pays for, and the statement verifies.',
+      ],
+      [
+        "outcome?.kind === 'fuel_exhausted' && (skill?.fuel_used ?? 0) < fuel",
+        'false',
+        'A call is ended for fuel that it did not use.',
+      ],
+      [
+        'if (flooded && UNSTOPPED.includes(outcome.kind))',
+        'if (false)',
+        'A worker attests the exit of a program that it stopped for its output.',
+      ],
+      [
+        "if (isCut && outcome.kind === 'exit' && outcome.code === 0)",
+        'if (false)',
+        'A part of a value passes for the value that the tool promises.',
+      ],
+      [
+        '!REFUSED_LATE[plan.tier].includes(code)',
+        'false',
+        'A worker executes a call and says that it refused it, so that it is proposed again.',
+      ],
+      [
+        "if ((stdout?.bytes ?? 0) > 0) yield { at: '/stdout', what }",
+        '',
+        'A call with output counts as never executed.',
+      ],
+      [
+        "if (plan?.tier === 'A' && (stderr?.bytes ?? 0) > 0)",
+        'if (false)',
+        'A skill that logged counts as never executed.',
+      ],
+      [
+        'if (connections.length > 0 && !reaches)',
+        'if (false)',
+        'A call that connected counts as never executed.',
+      ],
+      [
+        "if (typeof upstream?.request_sha256 === 'string')",
+        'if (false)',
+        'A call that an upstream received counts as never executed.',
+      ],
+      ['if (files !== undefined)', 'if (false)', 'A call that left files counts as never executed.'],
+      ['if (skill.fuel_used > 0)', 'if (false)', 'A skill that computed counts as never executed.'],
+      [
+        'if (skill.memory_bytes > 0)',
+        'if (false)',
+        'A skill that was instantiated counts as never executed.',
+      ],
+      [
+        'if (Object.keys(skill.host_calls).length > 0)',
+        'if (false)',
+        'A skill that asked its host counts as never executed.',
+      ],
+    ],
+  },
+  {
+    area: 'evidence',
+    file: 'edge/call/settlement.ts',
+    tests: ['test/shared/contradictions-at-edge.test.ts'],
+    lines: [
+      [
+        'return fault === undefined ? ok(statement) : err(fault.at)',
+        'return ok(statement)',
+        'The edge signs what an isolate claims, against its own grant.',
+      ],
+    ],
+  },
+  {
+    area: 'egress',
+    file: 'shared/plan/egress-hosts.ts',
+    tests: ['test/shared/masked-host.test.ts'],
+    lines: [
+      ['const text = mask(to.host)', 'const text = to.host', 'A statement names a host with a secret in it.'],
+      [
+        'text.endsWith(named) ? text :',
+        'named !== "" ? text :',
+        'A masked host can’t be compared with the plan.',
+      ],
+      [
+        'whole.length > SIGNED_TEXT_CHARS.host ?',
+        'false ?',
+        'A long host loses the end that the plan names.',
+      ],
     ],
   },
   {

@@ -83,7 +83,7 @@ export const CLIENTS: readonly Held[] = [
         'In Python connections to hosts that the plan does not name are verified.',
       ],
       [
-        'if one is None or _int(one) > _int(most) or (at_edge and one != most):',
+        'if one != most if at_edge else not lower:',
         'if one is None:',
         'In Python a call that exceeded the limits of its plan is verified.',
       ],
@@ -91,6 +91,26 @@ export const CLIENTS: readonly Held[] = [
         'if known.ran and required and cgroup is not True:',
         'if False:',
         'In Python a call without the cgroup that its plan requires is verified.',
+      ],
+      [
+        'if _bytes_of(connections) > most and _bytes_of(capped) == 0:',
+        'if False:',
+        'In Python a call that sent more than its plan allows is verified.',
+      ],
+      [
+        'if _int(skill[used]) > _int(limits[most]):',
+        'if False:',
+        'In Python a skill that used more than its plan allows is verified.',
+      ],
+      [
+        'if flooded and kind in UNSTOPPED:',
+        'if False:',
+        'In Python the exit of a program that its worker stopped is verified.',
+      ],
+      [
+        'if (execution.get("upstream") or {}).get("request_sha256") is not None:',
+        'if False:',
+        'In Python a call that an upstream received is verified as refused.',
       ],
     ],
   },

@@ -89,6 +89,11 @@ export const SANDBOX: readonly Held[] = [
       ],
       ['if (total <= this.#limits.bytes) return', 'return', 'A tool sends as much as it likes.'],
       [
+        "if (this.#bytesOfClosed > this.#limits.bytes) entry.verdict = 'cap'",
+        '',
+        'A fast transfer exceeds the limit, and nothing says so.',
+      ],
+      [
         'this.#entries.length + this.#unknownClients >= this.#limits.connections ||',
         '',
         'A tool makes as many connections as it likes.',

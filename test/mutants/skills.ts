@@ -98,6 +98,32 @@ export const SKILLS: readonly Held[] = [
     ],
   },
   {
+    area: 'evidence',
+    file: 'edge/skills/execution/host.ts',
+    tests: ['test/edge/skills/execution/capabilities.test.ts'],
+    titled: 'the skill’s request ends its call',
+    lines: [
+      [
+        "kind === 'denied' && !listed ? 'host_not_listed'",
+        "kind === 'denied' ? 'host_not_listed'",
+        'A skill makes its own evidence contradict its plan.',
+      ],
+    ],
+  },
+  {
+    area: 'evidence',
+    file: 'edge/run/skill-calls.ts',
+    tests: ['test/edge/skills/execution/capabilities.test.ts'],
+    titled: 'longer than its limit once it is masked',
+    lines: [
+      [
+        'output.byteLength <= plan.limits.output_bytes',
+        'output.byteLength >= 0',
+        'A skill makes its own evidence contradict its plan, with a masked output.',
+      ],
+    ],
+  },
+  {
     area: 'skills',
     file: 'edge/skills/execution/host-http.ts',
     tests: ['test/edge/skills/execution/host-http.test.ts'],

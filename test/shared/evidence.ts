@@ -13,6 +13,7 @@ import {
   executionDigest,
   GRANT_TYPE,
   Grant,
+  ISOLATE,
   STATEMENT_TYPE,
   Statement,
   sealGrant,
@@ -20,7 +21,7 @@ import {
   UPSTREAM_CLIENT,
 } from '../../shared/evidence/statement.ts'
 import { DEFAULT_LIMITS } from '../../shared/limits.ts'
-import type { Plan, UpstreamPlan } from '../../shared/plan/plan.ts'
+import type { Plan, SkillPlan, UpstreamPlan } from '../../shared/plan/plan.ts'
 import type { Changes } from './tamper.ts'
 import { withChanges } from './tamper.ts'
 
@@ -77,7 +78,7 @@ const PLAN: Plan = {
 const TOOL = { name: 'text_count', version: 3, digest: sha256('tool') }
 const ARGUMENTS = { text: 'four', nested: [{ é: null }] }
 
-const described = (call: string, plan: Plan | null): Bundle['call'] => ({
+const describedCall = (call: string, plan: Plan | null): Bundle['call'] => ({
   tenant: 'default',
   run: RUN,
   call,
@@ -141,26 +142,27 @@ const EXECUTION: Execution = {
   ended_at_ms: NOW + 20,
 }
 
+const approvalOf = (n: number) => ({
+  id: `apr_${ULID}_${n}`,
+  scope: 'once' as const,
+  answers: [{ by: 'root', decision: 'approve' as const, channel: 'link', at_ms: NOW }],
+})
+const ORIGIN = {
+  reason: 'the customer asked for it',
+  actor: {
+    issuer: 'https://id.example.com',
+    subject: 'repo:acme/app',
+    client: 'deploys',
+    acting: 'runner-7',
+    jti_sha256: sha256('jti'),
+  },
+  via: { protocol: 'mcp' as const, revision: '2026-07-28', client: 'example-client' },
+}
+
 /** A call that policy asked about, an operator approved, and a worker ran. */
 export function executedBundle(): Bundle {
-  const call = described(CALL, PLAN)
-  const approval = {
-    id: `apr_${ULID}_7`,
-    scope: 'once' as const,
-    answers: [{ by: 'root', decision: 'approve' as const, channel: 'link', at_ms: NOW }],
-  }
-  const origin = {
-    reason: 'the customer asked for it',
-    actor: {
-      issuer: 'https://id.example.com',
-      subject: 'repo:acme/app',
-      client: 'deploys',
-      acting: 'runner-7',
-      jti_sha256: sha256('jti'),
-    },
-    via: { protocol: 'mcp' as const, revision: '2026-07-28', client: 'example-client' },
-  }
-  const facts = factsOf(call, { decision: decision('ask'), approval, origin })
+  const call = describedCall(CALL, PLAN)
+  const facts = factsOf(call, { decision: decision('ask'), approval: approvalOf(7), origin: ORIGIN })
   const proven = { cgroups: true, profile_sha256: sha256('profile') }
   const grant: Grant = {
     facts,
@@ -190,7 +192,7 @@ export function executedBundle(): Bundle {
 
 /** A call that policy denied: nothing ran, and only the edge signed. */
 export function deniedBundle(): Bundle {
-  const call = described(`call_${ULID}_8`, null)
+  const call = describedCall(`call_${ULID}_8`, null)
   const facts = factsOf(call, { decision: decision('deny'), approval: null })
   const execution: Execution = {
     executor: EDGE_EXECUTOR,
@@ -237,43 +239,34 @@ export const EXCHANGE: UpstreamExchange = {
   response_sha256: sha256('response'),
 }
 
-/** A call of an upstream's tool: the edge executed it and alone signed. */
-export function upstreamBundle(): Bundle {
-  const call = described(`call_${ULID}_9`, UPSTREAM_PLAN)
-  const facts = factsOf(call, { decision: decision('allow'), approval: null })
+type Described = Pick<
+  Execution,
+  'connections' | 'executor' | 'sandbox_enforcement' | 'limits' | 'skill' | 'upstream'
+>
+/** A call that an operator approved: the edge executed it and alone signed. */
+function bundleOfEdge(n: number, plan: Plan, described: Described): Bundle {
+  const call = describedCall(`call_${ULID}_${n}`, plan)
+  const facts = factsOf(call, { decision: decision('ask'), approval: approvalOf(n), origin: ORIGIN })
   const grant: Grant = {
     facts,
     worker: EDGE_EXECUTOR,
     fence: 1,
     issued_at_ms: NOW,
-    deadline_ms: NOW + 40_000,
+    deadline_ms: NOW + 11_000,
   }
   const { worker, fence, deadline_ms } = grant
   const execution: Execution = {
     outcome: { kind: 'returned' },
-    stdout: stream('found'),
+    stdout: stream('"found"'),
     stderr: stream(''),
-    connections: [
-      {
-        host: 'mcp.example.com',
-        port: 443,
-        address: '',
-        bytes_out: 10,
-        bytes_in: 20,
-        verdict: 'allowed',
-      },
-    ],
-    executor: UPSTREAM_CLIENT,
-    sandbox_enforcement: 'remote',
     profile_sha256: null,
     argv_sha256: null,
-    limits: UPSTREAM_PLAN.limits,
-    upstream: EXCHANGE,
-    started_at_ms: NOW + 10,
+    ...described,
+    started_at_ms: NOW,
     ended_at_ms: NOW + 20,
   }
   const statement = statementOf({
-    attestation_id: `att_${ULID}_9`,
+    attestation_id: `att_${ULID}_${n}`,
     state: 'succeeded',
     error: null,
     facts,
@@ -287,6 +280,60 @@ export function upstreamBundle(): Bundle {
     call,
   }
 }
+
+const reached = (host: string): Execution['connections'] => [
+  { host, port: 443, address: '', bytes_out: 10, bytes_in: 20, verdict: 'allowed' },
+]
+
+/** A call of an upstream's tool. */
+export const upstreamBundle = (): Bundle =>
+  bundleOfEdge(9, UPSTREAM_PLAN, {
+    connections: reached('mcp.example.com'),
+    executor: UPSTREAM_CLIENT,
+    sandbox_enforcement: 'remote',
+    limits: UPSTREAM_PLAN.limits,
+    upstream: EXCHANGE,
+  })
+
+export const SKILL_PLAN: SkillPlan = {
+  tier: 'A',
+  executor: {
+    kind: 'skill',
+    skill: 'lookup',
+    version: '1.0.0',
+    digest: sha256('skill'),
+    tool: 'find',
+    capabilities: ['log', 'http'],
+    methods: ['GET'],
+  },
+  egress: { mode: 'strict', hosts: ['api.example.com:443'] },
+  secrets: [],
+  limits: {
+    timeout_ms: 1_000,
+    fuel: 2_000_000,
+    memory_bytes: 1_048_576,
+    output_bytes: 1_000,
+    net_bytes: 1_000,
+    net_connections: 2,
+  },
+}
+
+/** A call of a skill's tool, which asked one host. */
+export const skillBundle = (): Bundle =>
+  bundleOfEdge(6, SKILL_PLAN, {
+    connections: reached('api.example.com'),
+    executor: ISOLATE,
+    sandbox_enforcement: 'isolate',
+    limits: SKILL_PLAN.limits,
+    skill: {
+      digest: SKILL_PLAN.executor.digest,
+      component_sha256: sha256('component'),
+      modules: [{ name: 'component.js', sha256: sha256('glue') }],
+      fuel_used: 8_000,
+      memory_bytes: 131_072,
+      host_calls: { 'log.write': 1, 'http.request': 1, 'http.response': 1 },
+    },
+  })
 
 function opened(envelope: Envelope): unknown {
   const parsed = parseJson(payloadBytes(envelope))

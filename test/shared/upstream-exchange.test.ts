@@ -14,9 +14,10 @@ import {
 } from '../../shared/evidence/statement.ts'
 import { DEFAULT_LIMITS } from '../../shared/limits.ts'
 import type { Outcome, Plan, ProcessPlan } from '../../shared/plan/plan.ts'
-import { EXCHANGE, executedBundle, statementIn, UPSTREAM_PLAN } from './evidence.ts'
+import { EXCHANGE, executedBundle, statementIn, UPSTREAM_PLAN, upstreamBundle } from './evidence.ts'
 
 const { facts, attestation_id } = statementIn(executedBundle()).predicate
+const { connections } = statementIn(upstreamBundle()).predicate.execution
 const UNSENT = { era: null, request_sha256: null, response_sha256: null }
 const NOTHING = { bytes: 0, sha256: sha256(''), kept: 0, truncated: false }
 
@@ -52,7 +53,8 @@ const placesOf = (
   outcome: Outcome,
   change: Partial<UpstreamExchange> = {},
   executor: string = UPSTREAM_CLIENT,
-): string[] => placesIn({ outcome, executor, upstream: { ...EXCHANGE, ...change } }, UPSTREAM_PLAN)
+): string[] =>
+  placesIn({ outcome, executor, connections, upstream: { ...EXCHANGE, ...change } }, UPSTREAM_PLAN)
 
 /** A plan of tier C whose program is a server, and its exchange. */
 const ON_WORKER: ProcessPlan = {

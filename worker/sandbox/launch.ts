@@ -3,6 +3,7 @@
 // that the two ways are the same.
 
 import { LIMITS } from '../../shared/limits.ts'
+import { maskedHost } from '../../shared/plan/egress-hosts.ts'
 import type {
   Connection,
   EgressMode,
@@ -151,7 +152,7 @@ export async function launchUnproven(
       stderr: ending.stderr,
       connections: closeConnections().map((connection) => ({
         ...connection,
-        host: mask.text(connection.host),
+        host: maskedHost(plan.egress.hosts, connection, (text) => mask.text(text)),
       })),
       cgroup: place.group !== undefined,
       profile_sha256: profileDigest(equipment.profileDigests[profile], admitted.own),

@@ -5,6 +5,7 @@
 
 import { RpcTarget } from 'cloudflare:workers'
 import { LIMITS } from '../../../shared/limits.ts'
+import { isListed } from '../../../shared/plan/egress-hosts.ts'
 import type { Connection, SkillPlan } from '../../../shared/plan/plan.ts'
 import type { Outside, StandIns } from '../../platform/outbound-fetch.ts'
 import { testOverrideFor } from '../../platform/outbound-fetch.ts'
@@ -120,7 +121,8 @@ export class SkillHost {
     if (this.#connections.length >= most) return { error: `the call may make ${most} requests` }
     if (!request.ok) {
       const { kind, why, host, port } = request.error
-      const verdict = kind === 'denied' ? 'host_not_listed' : 'malformed'
+      const listed = isListed(plan.egress.hosts, { host, port })
+      const verdict = kind === 'denied' && !listed ? 'host_not_listed' : 'malformed'
       this.#record({ host, port }, verdict, 0, 0)
       return kind === 'denied' ? { denied: `http: ${why}` } : { error: why }
     }
@@ -139,13 +141,20 @@ export class SkillHost {
     const { outside, standIns } = this.#context
     const { method, headers, body, url } = request
     const sent = (body?.byteLength ?? 0) + url.length + sizeOf(headers)
-    const most = (this.#context.plan.limits.net_bytes ?? 0) - this.#bytes
-    if (sent > most) {
+    const most = this.#context.plan.limits.net_bytes ?? 0
+    if (this.#bytes + sent > most) {
       this.#record(request, 'cap', 0, 0)
       return { error: 'the request is larger than the bytes the call may still send' }
     }
     this.#bytes += sent
-    const received: Received = { bytes: 0, chunks: [] }
+    const chunks: Uint8Array[] = []
+    let received = 0
+    /** Counts at once, because an isolate may have several requests in flight. */
+    const fits = (bytes: number): boolean => {
+      received += bytes
+      this.#bytes += bytes
+      return this.#bytes <= most
+    }
     let verdict: Connection['verdict'] = 'failed'
     this.#inFlight ??= new AbortController()
     try {
@@ -158,23 +167,21 @@ export class SkillHost {
         signal: this.#inFlight.signal,
       } as const
       const answer = await outside.fetch(to, init)
-      received.bytes = sizeOf(answer.headers)
-      verdict = (await read(answer, received, most - sent)) ? 'allowed' : 'cap'
+      verdict = (await read(answer, chunks, fits)) ? 'allowed' : 'cap'
       return verdict === 'cap'
         ? { error: 'the response is larger than the bytes the call may still receive' }
         : {
             value: {
               status: answer.status,
               headers: headersOf(answer.headers),
-              body: Buffer.concat(received.chunks),
+              body: Buffer.concat(chunks),
             },
           }
     } catch {
       // The runtime's own error would reveal what a name resolves to.
       return this.#isShut ? OVER : { error: 'the host could not be reached' }
     } finally {
-      this.#bytes += received.bytes
-      this.#record(request, verdict, sent, received.bytes)
+      this.#record(request, verdict, sent, received)
     }
   }
 
@@ -211,16 +218,16 @@ function headersOf(headers: Headers): (readonly [string, string])[] {
 const sizeOf = (headers: Headers): number =>
   [...headers].reduce((sum, [name, value]) => sum + name.length + value.length, 0)
 
-/** Counted chunk by chunk, so that bytes of an aborted response count too. */
-type Received = { bytes: number; readonly chunks: Uint8Array[] }
-
-/** Reads the decompressed body (N15); returns false and stops if it is larger than `most`. */
-async function read(answer: globalThis.Response, received: Received, most: number): Promise<boolean> {
-  if (received.bytes > most) return false
+/** Reads the decompressed body (N15); returns false and stops when the answer no longer fits. */
+async function read(
+  answer: globalThis.Response,
+  chunks: Uint8Array[],
+  fits: (bytes: number) => boolean,
+): Promise<boolean> {
+  if (!fits(sizeOf(answer.headers))) return false
   for await (const chunk of (answer.body ?? []) as AsyncIterable<Uint8Array>) {
-    received.bytes += chunk.byteLength
-    if (received.bytes > most) return false // leaving the loop cancels the stream
-    received.chunks.push(chunk)
+    if (!fits(chunk.byteLength)) return false // leaving the loop cancels the stream
+    chunks.push(chunk)
   }
   return true
 }

@@ -453,9 +453,20 @@ test('N15 the plan’s limits on attempts, connections and bytes apply', async (
   expect(await Promise.all(held)).toHaveLength(EGRESS_CAPS.at_once)
 
   await reopen({ net_bytes: 1_000 })
-  expect(await say(`${tunnel(`127.0.0.1:${echoPort}`)}${'x'.repeat(2_000)}`)).toMatch(/^HTTP\/1.1 200 /) // then it is cut, or the test would not end
+  const begun = performance.now()
+  expect(await say(`${tunnel(`127.0.0.1:${echoPort}`)}${'x'.repeat(2_000)}`)).toMatch(/^HTTP\/1.1 200 /)
+  expect(performance.now() - begun).toBeLessThan(EGRESS_CAPS.idle_ms / 2) // it was cut
   expect(verdicts()).toEqual(['cap'])
   expect(status(await say(tunnel(`127.0.0.1:${echoPort}`)))).toBe('429')
+
+  // One that is over before its bytes are counted for the first time exceeded them too.
+  for (const ended of [() => undefined, () => egress.close()]) {
+    await reopen({ net_bytes: 1_000 })
+    await say(`${tunnel(`127.0.0.1:${echoPort}`)}${'x'.repeat(900)}`, /x{900}$/)
+    ended()
+    await eventually('it is over', () => (egress.connections[0]?.bytes_in ?? 0) > 0)
+    expect(verdicts()).toEqual(['cap'])
+  }
 })
 
 test('a malformed request of a client ends its connection, never the worker', async () => {

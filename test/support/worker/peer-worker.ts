@@ -15,6 +15,7 @@ import { signRequest } from '../../../shared/evidence/http-signature.ts'
 import {
   endingOf,
   type Grant,
+  SANDBOXES,
   STATEMENT_TYPE,
   type Statement,
   statementOf,
@@ -25,6 +26,7 @@ import type { OutputFiles } from '../../../shared/plan/call-files.ts'
 import type { Outcome, StreamSummary, Tier } from '../../../shared/plan/plan.ts'
 import { type Client, type Credentials, client } from '../../../shared/routes/client.ts'
 import type { Claim, Settlement } from '../../../shared/wire/workers.ts'
+import { notStarted } from '../../../worker/calls/attestation.ts'
 import { unwrap } from '../fixtures.ts'
 
 // Ed25519.
@@ -191,21 +193,24 @@ export class PeerWorker {
         fence: grant.fence,
         deadline_ms: grant.deadline_ms,
       },
-      execution: {
-        outcome,
-        stdout: summary(stdout),
-        stderr: summary(stderr),
-        connections: [],
-        executor: plan.tier === 'B' ? 'sandbox_tier_b_linux_rlimits' : 'sandbox_tier_c_linux_bubblewrap',
-        sandbox_enforcement: plan.egress.mode,
-        ...(files === undefined ? {} : { files }),
-        ...(cgroup === undefined ? {} : { cgroup }),
-        profile_sha256: grant.proven?.profile_sha256 ?? sha256('the profile of a peer'),
-        argv_sha256: sha256(plan.executor.argv.join('\0')),
-        limits: plan.limits,
-        started_at_ms: now,
-        ended_at_ms: now,
-      },
+      execution:
+        outcome.kind === 'refused'
+          ? notStarted(outcome, now).execution
+          : {
+              outcome,
+              stdout: summary(stdout),
+              stderr: summary(stderr),
+              connections: [],
+              executor: SANDBOXES[plan.tier],
+              sandbox_enforcement: plan.egress.mode,
+              ...(files === undefined ? {} : { files }),
+              ...(cgroup === undefined ? {} : { cgroup }),
+              profile_sha256: grant.proven?.profile_sha256 ?? sha256('the profile of a peer'),
+              argv_sha256: sha256(plan.executor.argv.join('\0')),
+              limits: plan.limits,
+              started_at_ms: now,
+              ended_at_ms: now,
+            },
     })
   }
 }

@@ -1,13 +1,10 @@
 // Owns the list of a call's connections as its attestation records it: the first attempts one by
 // one, the rest as sums. Pure.
 
-import { type Connection, MAX_LISTED_CONNECTIONS } from '../../../shared/plan/plan.ts'
-
-/** The most sums by host, port and verdict. Beyond them there is one sum for each verdict. */
-const SUMS = 128
+import { type Connection, MAX_LISTED_CONNECTIONS, MAX_SUMMED_CONNECTIONS } from '../../../shared/plan/plan.ts'
 
 /**
- * Sums the entries after the first `CONNECTIONS_TOLD`. `folded` counts them; every byte is
+ * Sums the entries after the first `MAX_LISTED_CONNECTIONS`. `folded` counts them; every byte is
  * included.
  */
 export function foldConnections(entries: readonly Connection[]): readonly Connection[] {
@@ -16,7 +13,9 @@ export function foldConnections(entries: readonly Connection[]): readonly Connec
   for (const entry of entries.slice(MAX_LISTED_CONNECTIONS)) {
     const own = JSON.stringify([entry.host, entry.port, entry.verdict])
     const [key, host, port] =
-      sums.has(own) || sums.size < SUMS ? [own, entry.host, entry.port] : [entry.verdict, '', 0]
+      sums.has(own) || sums.size < MAX_SUMMED_CONNECTIONS
+        ? [own, entry.host, entry.port]
+        : [entry.verdict, '', 0]
     const sum = sums.get(key)
     sums.set(key, {
       host,

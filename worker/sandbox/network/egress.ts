@@ -185,9 +185,18 @@ export class Egress {
     this.#names.close()
     clearInterval(this.#metering)
     for (const [socket, entry] of this.#live) {
-      recordBytes(entry, socket)
+      this.#settle(socket, entry)
       socket.destroy()
     }
+  }
+
+  /** Counts an ended connection, once. One that ends between two metering times may exceed the limit too. */
+  #settle(socket: Socket, entry: Entry): void {
+    if (!this.#live.delete(socket)) return
+    entry.bytes_in = socket.bytesRead
+    entry.bytes_out = socket.bytesWritten
+    this.#bytesOfClosed += entry.bytes_in + entry.bytes_out
+    if (this.#bytesOfClosed > this.#limits.bytes) entry.verdict = 'cap'
   }
 
   get #busy(): number {
@@ -233,11 +242,7 @@ export class Egress {
     this.#live.set(socket, entry)
     this.#metering ??= setInterval(() => this.#meter(), METER_MS).unref()
     socket.on('error', () => socket.destroy())
-    socket.on('close', () => {
-      recordBytes(entry, socket)
-      this.#live.delete(socket)
-      this.#bytesOfClosed += socket.bytesRead + socket.bytesWritten
-    })
+    socket.on('close', () => this.#settle(socket, entry))
     socket.setTimeout(EGRESS_CAPS.idle_ms, () => socket.destroy())
     const mismatch = (): void => {
       entry.verdict = 'sni_mismatch'
@@ -254,11 +259,6 @@ export class Egress {
     }
     return { socket, to, mismatch, additions, recordCredentials, failed }
   }
-}
-
-function recordBytes(entry: Entry, socket: Socket): void {
-  entry.bytes_in = socket.bytesRead
-  entry.bytes_out = socket.bytesWritten
 }
 
 /** Connects to one of the checked addresses without resolving the name again (N09). */

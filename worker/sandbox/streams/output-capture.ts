@@ -3,7 +3,7 @@
 // readers must display them safely (S32).
 
 import { createHash } from 'node:crypto'
-import type { StreamSummary } from '../../../shared/plan/plan.ts'
+import { FLOOD_FACTOR, type StreamSummary } from '../../../shared/plan/plan.ts'
 
 export type StreamName = 'stdout' | 'stderr'
 /** `offset` is the position in the stream; bytes between two chunks were not kept. */
@@ -11,8 +11,6 @@ export type OutputChunk = { readonly stream: StreamName; readonly offset: number
 
 /** The share of the cap reserved for the end of the stream, where programs report their result. */
 const TAIL_SHARE = 1 / 4
-/** A stream of more than this many times the cap is a flood. */
-const FLOOD_FACTOR = 8
 
 export class OutputCapture {
   readonly #stream: StreamName

@@ -24,6 +24,7 @@ CHECK_NAMES = {
     "started": "profile, command line and output fit whether anything was started",
     "counted": "it had a cgroup if the plan requires one, and only if the worker had proven cgroups",
     "limits": "it ran within the plan’s limits",
+    "outcome": "the outcome fits what the execution used, wrote and reached",
     "output": "the output is described consistently, and kept if the plan says so",
     "connections": "connections were allowed only to the plan’s hosts",
     "exchange": "the exchange with the upstream is that of the plan, and fits the outcome",
@@ -32,10 +33,19 @@ CHECK_NAMES = {
 
 EDGE, ISOLATE, UPSTREAM, UNSTARTED = "edge", "wasm_isolate", "mcp_client", "worker"
 SANDBOXES = {"B": "sandbox_tier_b_linux_rlimits", "C": "sandbox_tier_c_linux_bubblewrap"}
-#: The limit of connections in a statement whose plan names none.
-DEFAULT_CONNECTIONS = 1_000
+#: The limits of a plan that is older than these limits.
+DEFAULT_NETWORK = {"net_connections": 1_000, "net_bytes": 256 * 1024 * 1024}
 MAX_LISTED_CONNECTIONS = 128
+MAX_SUMMED_CONNECTIONS = 128
 CLOCK_SLACK_MS = 5_000
+#: The time that a worker has to set a call up, and to end and collect it after its time.
+SETTLE_GRACE_MS = 10_000
+#: A process whose stream has more than this many times ``output_bytes`` is stopped.
+FLOOD_FACTOR = 8
+#: The most bytes of a skill's log: its characters, each with its most bytes in UTF-8.
+SKILL_LOG_BYTES = 3 * 64 * 1024
+#: Fuel for one host call, and for code of a skill that can't be suspended.
+HOST_CALL_FUEL, ALONE_FUEL = 2_000, 1_000_000
 NOTHING = hashlib.sha256(b"").hexdigest()
 
 #: Outcomes that leave open whether anything was started.
@@ -47,6 +57,21 @@ ENDS_OF_UPSTREAMS = ("returned", "upstream_error", "upstream_wants_input", "no_a
 ENDS_OF_PROCESSES = ("exit", "signal", "memory_cap", "cpu_cap", "workspace_cap")
 ENDS = {"A": ENDS_OF_SKILLS, "B": ENDS_OF_PROCESSES, "C": ENDS_OF_PROCESSES, "M": ENDS_OF_UPSTREAMS}
 ENDS_OF_SOME = {kind for kinds in ENDS.values() for kind in kinds}
+#: Outcomes of a process that nobody stopped.
+UNSTOPPED = ("exit", "signal", "memory_cap", "invalid_output")
+#: Refusals that come after something was started, but before the tool.
+REFUSED_LATE = {
+    "A": ("skill_disabled",),
+    "B": ("sandbox_unavailable", "invalid_input"),
+    "C": (
+        "sandbox_unavailable",
+        "invalid_input",
+        "workspace_scope_denied",
+        "upstream_unavailable",
+        "tool_changed",
+    ),
+    "M": ("upstream_unavailable",),
+}
 #: State and error of the outcomes that have one pair; ``_ending_of`` has the others.
 ENDINGS: Mapping[str, Tuple[str, Optional[str]]] = {
     "timeout": ("timed_out", "timed_out"),
@@ -240,6 +265,7 @@ def _mcp(plan: Any) -> Optional[Mapping[str, Any]]:
 
 def _outcome(execution: Any, known: Known) -> Iterator[Finding]:
     outcome, plan = execution["outcome"], known.plan
+    yield from _numbers(execution, known)
     if (outcome is None) != (known.who == EDGE):  # only an executor sees an outcome
         yield "/outcome", "ending"
     if outcome is None:
@@ -249,10 +275,68 @@ def _outcome(execution: Any, known: Known) -> Iterator[Finding]:
     ends = ENDS["C" if plan is None else plan["tier"]] if _mcp(plan) is None else ENDS_OF_UPSTREAMS
     if kind in ENDS_OF_SOME and kind not in ends:
         yield "/outcome", "tier"
-    if kind == "invalid_output" and (plan is None or "output" not in plan["executor"]):
+    # A skill returns JSON, also if its tool declares no schema.
+    declared = plan is not None and (plan["tier"] == "A" or "output" in plan["executor"])
+    if kind == "invalid_output" and not declared:
         yield "/outcome", "output"
     if not known.ran and not known.unended:
         yield "/outcome", "started"
+
+
+def _numbers(execution: Any, known: Known) -> Iterator[Finding]:
+    """Whether the numbers of an execution allow its outcome."""
+    outcome, plan = execution["outcome"], known.plan
+    kind = None if outcome is None else outcome["kind"]
+    if kind == "refused":
+        yield from _executed_though_refused(execution, known)
+    # Code that can't be suspended has a part of the fuel, so it may run out of that earlier.
+    fuel = min(_int(plan["limits"]["fuel"]), ALONE_FUEL) if plan is not None and plan["tier"] == "A" else 0
+    if kind == "fuel_exhausted" and _int((execution.get("skill") or {}).get("fuel_used", 0)) < fuel:
+        yield "/outcome", "outcome"
+    if known.who != "sandbox" or kind is None or _mcp(plan) is not None:
+        return
+    most = _output_bytes(execution)
+    flooded = any(_size(execution[name]) > FLOOD_FACTOR * most for name in ("stdout", "stderr"))
+    if flooded and kind in UNSTOPPED:
+        yield "/outcome", "outcome"
+    # An output that was cut can't be the whole value that the tool's contract promises.
+    declared = plan is not None and "output" in plan["executor"]
+    if declared and _size(execution["stdout"]) > most and kind == "exit" and outcome["code"] == 0:
+        yield "/outcome", "outcome"
+
+
+def _executed_though_refused(execution: Any, known: Known) -> Iterator[Finding]:
+    """Signs that a call was executed, although its outcome says that it was refused."""
+    plan, tier = known.plan, None if known.plan is None else known.plan["tier"]
+    if known.ran and tier is not None and execution["outcome"]["code"] not in REFUSED_LATE[tier]:
+        yield "/outcome/code", "outcome"
+    if _size(execution["stdout"]) > 0:
+        yield "/stdout", "outcome"
+    if tier == "A" and _size(execution["stderr"]) > 0:
+        yield "/stderr", "outcome"
+    # The server may be reached before the tool is called: to look at it, to log in.
+    if len(execution["connections"]) > 0 and tier != "M" and _mcp(plan) is None:
+        yield "/connections", "outcome"
+    if (execution.get("upstream") or {}).get("request_sha256") is not None:
+        yield "/upstream/request_sha256", "outcome"
+    if "files" in execution:
+        yield "/files", "outcome"
+    skill = execution.get("skill")
+    if skill is None:
+        return
+    for name in ("fuel_used", "memory_bytes"):
+        if _int(skill[name]) > 0:
+            yield f"/skill/{name}", "outcome"
+    if len(skill["host_calls"]) > 0:
+        yield "/skill/host_calls", "outcome"
+
+
+def _size(summary: Any) -> int:
+    return 0 if summary is None else _int(summary["bytes"])
+
+
+def _output_bytes(execution: Any) -> int:
+    return _int((execution.get("limits") or {}).get("output_bytes", 0))
 
 
 def _streams(execution: Any, known: Known) -> Iterator[Finding]:
@@ -265,8 +349,8 @@ def _streams(execution: Any, known: Known) -> Iterator[Finding]:
         size, kept = _int(summary["bytes"]), _int(summary["kept"])
         if size > 0 and not known.ran:
             yield at, "started"
-        most = (execution.get("limits") or {}).get("output_bytes", 0)
-        if kept > size or (known.who in ("sandbox", UPSTREAM) and kept > _int(most)):
+        is_log = known.who == ISOLATE and name == "stderr"
+        if kept > size or kept > (SKILL_LOG_BYTES if is_log else _output_bytes(execution)):
             yield at, "output"
         if summary["truncated"] is not (kept < size):
             yield at, "output"
@@ -281,14 +365,27 @@ def _connections(execution: Any, known: Known) -> Iterator[Finding]:
     if len(connections) > 0 and not (known.ran and proxied):
         yield "/connections", "connections"
         return
-    usual = 0 if plan is not None and plan["tier"] == "A" else DEFAULT_CONNECTIONS
-    most = usual if plan is None else plan["limits"].get("net_connections", usual)
     allowed = sum(_int(one.get("folded", 1)) for one in connections if one["verdict"] == "allowed")
-    if allowed > most:
+    if allowed > _most("net_connections", None if plan is None else plan["limits"], plan):
+        yield "/connections", "limits"
+    # The connection that exceeds the limit of bytes is ended, with a verdict that says so.
+    capped = [one for one in connections if one["verdict"] == "cap"]
+    most = _most("net_bytes", execution.get("limits"), plan)
+    if _bytes_of(connections) > most and _bytes_of(capped) == 0:
         yield "/connections", "limits"
     for i, one in enumerate(connections):
         for finding in _connected(one, i, plan):
             yield _below(f"/connections/{i}", finding)
+
+
+def _most(name: str, limits: Any, plan: Any) -> int:
+    # A skill without this limit makes no requests.
+    usual = 0 if plan is not None and plan["tier"] == "A" else DEFAULT_NETWORK[name]
+    return _int((limits or {}).get(name, usual))
+
+
+def _bytes_of(connections: Any) -> int:
+    return sum(_int(one["bytes_in"]) + _int(one["bytes_out"]) for one in connections)
 
 
 #: Verdicts after the check of the host list, and verdicts without a connection.
@@ -300,16 +397,20 @@ def _connected(one: Any, i: int, plan: Any) -> Iterator[Finding]:
     host, port, verdict, folded = one["host"], _int(one["port"]), one["verdict"], one.get("folded")
     if folded is not None and i < MAX_LISTED_CONNECTIONS and verdict != "unknown_client":
         yield "/folded", "connections"
-    # The mask of a secret's value hides a host, and the last sums have none.
-    hidden = re.search("«[^»]*»", host) is not None or (folded is not None and host == "" and port == 0)
+    # The last sums name no host.
+    first = MAX_LISTED_CONNECTIONS + MAX_SUMMED_CONNECTIONS
+    nameless = folded is not None and host == "" and port == 0 and i >= first
     patterns = [] if plan is None else plan["egress"]["hosts"]
     listed = any(_matches_host(pattern, host, port) for pattern in patterns)
     contradicts = not listed if verdict in LISTED else verdict == "host_not_listed" and listed
-    if not hidden and contradicts:
+    if not nameless and contradicts:
         yield "", "connections"
     moved = _int(one["bytes_in"]) + _int(one["bytes_out"])
     if verdict in UNCONNECTED and (one["address"] != "" or moved > 0):
         yield "", "connections"
+    # The edge can't see the addresses of its own requests.
+    if _is_edge_plan(plan) and one["address"] != "":
+        yield "/address", "connections"
     added = [] if plan is None else plan.get("credentials", [])
     given = {known["secret"] for known in added if known["host"] == f"{host}:{port}"}
     if not set(one.get("credentials", [])) <= given:
@@ -380,9 +481,11 @@ def _limits(execution: Any, known: Known) -> Iterator[Finding]:
         return
     if limits is None or plan is None:
         return
-    for name, most in plan["limits"].items():
-        one = limits.get(name)
-        if one is None or _int(one) > _int(most) or (at_edge and one != most):
+    for name in dict.fromkeys([*plan["limits"], *limits]):
+        one, most = limits.get(name), plan["limits"].get(name)
+        # A worker may lower them.
+        lower = most is None or (one is not None and _int(one) <= _int(most))
+        if one != most if at_edge else not lower:
             yield f"/limits/{name}", "limits"
     if grant is None:
         return
@@ -398,6 +501,16 @@ def _skill(execution: Any, known: Known) -> Iterator[Finding]:
         return
     if skill["digest"] != plan["executor"]["digest"]:
         yield "/skill/digest", "tier"
+    limits, capabilities = plan["limits"], plan["executor"]["capabilities"]
+    for used, most in (("fuel_used", "fuel"), ("memory_bytes", "memory_bytes")):
+        if _int(skill[used]) > _int(limits[most]):
+            yield f"/skill/{used}", "limits"
+    # Each host call is paid for; the last one may be what exhausts the fuel.
+    calls = 1 + _int(limits["fuel"]) // HOST_CALL_FUEL
+    for name, count in skill["host_calls"].items():
+        granted = any(name.startswith(f"{capability}.") for capability in capabilities)
+        if not granted or _int(count) > calls:
+            yield f"/skill/host_calls/{name}", "limits"
 
 
 def _upstream(execution: Any, known: Known) -> Iterator[Finding]:
@@ -422,6 +535,9 @@ def _upstream(execution: Any, known: Known) -> Iterator[Finding]:
             yield "/upstream/origin", "exchange"
         if upstream["definition_sha256"] != executor["definition"]:
             yield "/upstream/definition_sha256", "exchange"
+        reached = any(_int(one["bytes_out"]) > 0 for one in execution["connections"])
+        if upstream["request_sha256"] is not None and not reached:
+            yield "/upstream/request_sha256", "exchange"
     era, sent, answered = upstream["era"], upstream["request_sha256"], upstream["response_sha256"]
     kind = "" if outcome is None else outcome["kind"]
     if (sent is None) != (era is None):
@@ -456,6 +572,11 @@ def _times(execution: Any, known: Known) -> Iterator[Finding]:
     earliest = _int(grant["issued_at_ms"]) - CLOCK_SLACK_MS
     if started is not None and started < earliest:
         yield "/started_at_ms", "times"
+    if known.who in (ISOLATE, UPSTREAM) and started is not None and started != grant["issued_at_ms"]:
+        yield "/started_at_ms", "times"  # one clock, one reading
+    longest = _int((execution.get("limits") or {}).get("timeout_ms", 0)) + SETTLE_GRACE_MS + CLOCK_SLACK_MS
+    if known.who == "sandbox" and started is not None and ended - started > longest:
+        yield "/ended_at_ms", "times"
     # The edge uses its own clock for a call that it ends itself, which may be after the deadline.
     late = known.who in ("sandbox", UNSTARTED) and ended > _int(grant["deadline_ms"]) + CLOCK_SLACK_MS
     if ended < earliest or late:

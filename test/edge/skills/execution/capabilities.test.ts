@@ -177,6 +177,7 @@ describe('http', () => {
         result: { error: { code: 'capability_denied', detail: expect.stringMatching(why) } },
       })
       expect(came.length).toBe(before)
+      expect((await connections(call)).connections).toHaveLength(1) // D4: the attestation is whole
     },
   )
 
@@ -274,6 +275,25 @@ describe('secrets', () => {
   test('a skill reads a secret that its manifest lists, masked in its output, and reading another one ends the call', async () => {
     const reader = await enabled(hostCallSkill({ secret: 'readable' }), { secrets: ['readable'] }, 'reader')
     expect((await called(reader)).result?.output).toBe('"«secret»"')
+  })
+
+  test('D4 an output that is longer than its limit once it is masked ends the call, and its evidence holds', async () => {
+    unwrap(
+      await fixtures.root('putSecret', {
+        params: { name: 'short' },
+        body: { value: '87654321', tools: ['narrow_run'] },
+      }),
+    )
+    const tool = await enabled(returnText('"87654321"'), { secrets: ['short'] }, 'narrow', {
+      output_bytes: 10,
+    })
+    const call = await called(tool)
+    expect([call.state, call.result?.error?.code, call.result?.output]).toEqual([
+      'failed',
+      'quota_exceeded',
+      '',
+    ])
+    await connections(call)
   })
 
   test('V01 the masked output is checked against the schema, so that a masked number does not pass as a number', async () => {
