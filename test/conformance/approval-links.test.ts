@@ -5,6 +5,7 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { ROOT } from '../../infra/state.ts'
+import { bundled } from '../support/bundled.ts'
 import { CLI_ENV } from '../support/countersign.ts'
 import { Fixtures } from '../support/fixtures.ts'
 import { sharedStack } from '../support/stack/stack.ts'
@@ -49,7 +50,7 @@ test('the conformance command gets approvals from a program, prints a line for e
     ...FEW,
     '--',
     process.execPath,
-    join(ROOT, 'test/conformance/approval-links/countersign.ts'),
+    await bundled('test/conformance/approval-links/countersign.ts'),
   )
   expect([result.code, result.out.match(/^kept {2}/gm)?.length, result.err]).toEqual([0, CHECKS.length, ''])
   expect(result.out).toMatch(new RegExp(`\\n${CHECKS.length} kept, 0 broken, 0 not run\\n$`))

@@ -8,7 +8,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import { COMMANDS } from '../../cli/commands.ts'
 import { help } from '../../cli/shell/help.ts'
@@ -57,6 +57,14 @@ describe('help', () => {
     expect(asked).toMatchObject({ code: 0, err: '' })
     expect(bare).toMatchObject({ code: 2, out: '', err: asked.out })
     expect(group).toMatchObject({ code: 2, out: '', err: expect.stringContaining('tools put FILE') })
+  })
+
+  test('cli/main.ts runs as it is, without a bundle, a cache or an environment', async () => {
+    const plain = spawnSync(join(ROOT, 'cli/main.ts'), ['--help'], {
+      env: { PATH: `${dirname(process.execPath)}:/usr/bin:/bin` },
+      encoding: 'utf8',
+    })
+    expect(plain).toMatchObject({ status: 0, stderr: '', stdout: (await countersign(['--help'])).out })
   })
 
   test('every example in help can be parsed', () => {

@@ -2,9 +2,8 @@
 // arrive.
 
 import { type ChildProcess, spawn } from 'node:child_process'
-import { join } from 'node:path'
 import { ROOT } from '../../infra/state.ts'
-import { CLI_ENV } from './countersign.ts'
+import { CLI, CLI_ENV } from './countersign.ts'
 import { eventually } from './eventually.ts'
 
 export class Following {
@@ -14,7 +13,7 @@ export class Following {
   #err = ''
 
   constructor(args: readonly string[], env: Readonly<Record<string, string>>) {
-    this.#child = spawn(process.execPath, [join(ROOT, 'cli/main.ts'), ...args], {
+    this.#child = spawn(process.execPath, [...CLI, ...args], {
       cwd: ROOT,
       env: { ...CLI_ENV, ...env },
     })

@@ -3,6 +3,7 @@
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { ROOT } from '../../infra/state.ts'
+import { bundled } from './bundled.ts'
 
 export type CliResult = {
   readonly code: number | null
@@ -17,7 +18,11 @@ export type CliOptions = {
 }
 
 const LIMIT_MS = 60_000
-/** The compile cache halves the time of a command; the tests run about a thousand. */
+/**
+ * Arguments of Node that start the command. A young generation that begins large saves a sixth of
+ * the CPU of a start.
+ */
+export const CLI = ['--min-semi-space-size=16', await bundled('cli/main.ts')] as const
 export const CLI_ENV = {
   PATH: '/usr/bin:/bin',
   NODE_COMPILE_CACHE: join(ROOT, 'node_modules/.cache/countersign/compiled'),
@@ -28,7 +33,7 @@ export function countersign(
   { env = {}, stdin = '', cwd = ROOT }: CliOptions = {},
 ): Promise<CliResult> {
   return new Promise((settle, fail) => {
-    const child = spawn(process.execPath, [join(ROOT, 'cli/main.ts'), ...args], {
+    const child = spawn(process.execPath, [...CLI, ...args], {
       cwd,
       env: { ...CLI_ENV, ...env },
       timeout: LIMIT_MS,

@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path'
 import { afterAll, expect } from 'vitest'
 import type { StackOptions } from '../../infra/stack.ts'
 import { ROOT } from '../../infra/state.ts'
-import { CLI_ENV } from './countersign.ts'
+import { CLI, CLI_ENV } from './countersign.ts'
 import { startTestStack } from './stack/stack.ts'
 
 /** `file`: a file to write. `command`: a command to run, and its answer as the page shows it. */
@@ -111,7 +111,7 @@ export class Shell {
       COUNTERSIGN_STATE: state,
       XDG_CONFIG_HOME: join(cwd, '.config'),
       NO_COLOR: '1',
-      CLI: join(ROOT, 'cli/main.ts'),
+      CLI: CLI.join(' '),
     }
     this.#bash = spawn('bash', ['--norc'], { cwd, env, stdio: ['pipe', 'pipe', 'pipe'] })
     const hear = (chunk: Buffer): void => {
@@ -120,7 +120,7 @@ export class Shell {
     }
     this.#bash.stdout.on('data', hear)
     this.#bash.once('close', () => this.#wake())
-    this.#bash.stdin.write(`exec 2>&1\nnpx() { shift; node "$CLI" "$@"; }\n`)
+    this.#bash.stdin.write(`exec 2>&1\nnpx() { shift; node $CLI "$@"; }\n`)
   }
 
   async run(command: string): Promise<{ code: number; answer: string }> {

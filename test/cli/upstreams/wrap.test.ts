@@ -9,7 +9,7 @@ import { createInterface } from 'node:readline'
 import { afterEach, expect, test } from 'vitest'
 import { nameOf } from '../../../cli/upstreams/wrap.ts'
 import { ROOT } from '../../../infra/state.ts'
-import { CLI_ENV, countersign } from '../../support/countersign.ts'
+import { CLI, CLI_ENV, countersign } from '../../support/countersign.ts'
 import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 
@@ -37,7 +37,7 @@ class WrapClient {
   #id = 0
 
   constructor(args: readonly string[], env: Readonly<Record<string, string>>) {
-    const command = [join(ROOT, 'cli/main.ts'), 'wrap', ...args]
+    const command = [...CLI, 'wrap', ...args]
     this.#child = spawn(process.execPath, command, { cwd: ROOT, env: { ...CLI_ENV, ...env } })
     children.push(this.#child)
     this.#child.stderr.on('data', (chunk: Buffer) => {

@@ -35,7 +35,7 @@ export const DEEDS: Readonly<Record<string, string>> = {
   forker: `
     while True:
         try: os.fork()
-        except OSError: time.sleep(0.001)`,
+        except OSError: time.sleep(0.02)`, // dozens of processes that try again; more often takes a whole core
   // It waits for the report of the first process, which it would stop too.
   stopper: `
     os.read(reported[0], 1)
