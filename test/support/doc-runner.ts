@@ -9,7 +9,6 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, expect } from 'vitest'
 import type { StackOptions } from '../../infra/stack.ts'
-import { ROOT } from '../../infra/state.ts'
 import { CLI, CLI_ENV } from './countersign.ts'
 import { startTestStack } from './stack/stack.ts'
 
