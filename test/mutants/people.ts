@@ -5,6 +5,19 @@ import type { Held } from './mutant.ts'
 
 export const PEOPLE: readonly Held[] = [
   {
+    area: 'policy',
+    file: 'edge/policy/lint.ts',
+    tests: ['test/edge/policy/lint.test.ts'],
+    titled: 'D17 lint',
+    lines: [
+      [
+        "{ type: 'Tool', words: 'every tool' },",
+        '',
+        'Nobody is warned of a permit for every action on every tool.',
+      ],
+    ],
+  },
+  {
     area: 'approvals',
     file: 'edge/approvals/standing.ts',
     tests: ['test/edge/tools/interpreters.test.ts'],
