@@ -16,7 +16,7 @@ import type { CallRecord, RecordedAnswer } from '../call/lifecycle.ts'
 import type { RunRecord } from '../call/run.ts'
 import { escapeBackticks, quoteReadable } from '../platform/visible-text.ts'
 import type { Redaction } from '../secrets/redaction.ts'
-import { interprets } from '../tools/interpreters.ts'
+import { interprets, isChangeable } from '../tools/interpreters.ts'
 import { actorInWords } from './actor-words.ts'
 import { assuranceOf } from './assurance.ts'
 import { reachInWords, shownPlan } from './plan-words.ts'
@@ -69,12 +69,13 @@ function reachOf(plan: Plan) {
 
 /**
  * Whether a standing answer may cover the plan. Not with input files: they are often the program,
- * and a human has to look at each. And not an interpreter in the folder of its run, where another
- * call can change the script that the same arguments name.
+ * and a human has to look at each. Not a program that calls can change. And not an interpreter in the
+ * folder of its run, where another call can change the script that the same arguments name.
  */
 export const mayStand = (plan: Plan): boolean =>
   isEdgePlan(plan) ||
   ((plan.files ?? []).length === 0 &&
+    !isChangeable(plan) &&
     !(plan.workspace === 'run' && interprets(plan.executor.argv) !== undefined))
 
 export const subjectOf = ({ name }: Pick<ToolRef, 'name'>): string => `tool:${name}`

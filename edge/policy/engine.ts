@@ -403,19 +403,21 @@ export function evaluate(matter: Matter, context: Record<string, CedarValueJson>
   }
 }
 
-/** Types and names that no policy can mention, so a policy that covers them covers everything. */
-const ANYTHING = { action: { type: 'Action', id: 'anything' }, resource: { type: 'Lint', id: 'anything' } }
+/** A name that no policy can mention, so a policy that covers it covers everything. */
+const ANY_ACTION = { type: 'Action', id: 'anything' }
 
 /**
- * Whether a permit allows some principal every action on every resource. It tries an action and a
- * resource that don't exist, with an empty context; a permit that reads any of these does not
- * match. `people`: the principals to try, with all their groups.
+ * Whether a permit allows some principal every action on every resource of the type. It tries an
+ * action and a resource that don't exist, with an empty context; a permit that reads any of these
+ * does not match. `people`: the principals to try, with all their groups.
  */
-export const permitsAnything = (text: string, people: readonly EntityJson[]): boolean =>
+export const permitsAnything = (text: string, people: readonly EntityJson[], type: string): boolean =>
   people.some(({ uid, ...rest }) => {
     const policies = { staticPolicies: { it: text } }
     const entities = [{ uid, ...rest }]
-    const answer = cedar.isAuthorized({ principal: idOf(uid), ...ANYTHING, context: {}, entities, policies })
+    const [principal, resource] = [idOf(uid), { type, id: 'anything' }]
+    const question = { principal, action: ANY_ACTION, resource, context: {}, entities, policies }
+    const answer = cedar.isAuthorized(question)
     return answer.type === 'success' && answer.response.decision === 'allow'
   })
 

@@ -112,14 +112,20 @@ function* unlimitedPermit(
     principal.op === '==' && 'entity' in principal
       ? [...people, { uid: principal.entity, attrs: {}, parents: [] }]
       : people
-  if (permitsAnything(source.text, who))
+  const everything = EVERYTHING.find(({ type }) => permitsAnything(source.text, who, type))
+  if (everything !== undefined)
     yield {
-      message:
-        'this permits every action on everything, including actions that are added later; only a forbid limits it',
+      message: `this permits every action on ${everything.words}, including actions that are added later; only a forbid limits it`,
       hint: () =>
         'limit it to an action (`action in Action::"tool.execute"`), a resource, or a condition on the call',
     }
 }
+
+/** What a permit without a limit may cover. No policy can mention the first type. */
+const EVERYTHING = [
+  { type: 'Lint', words: 'everything' },
+  { type: 'Tool', words: 'every tool' },
+] as const
 
 // ── Names ──
 

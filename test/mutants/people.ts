@@ -5,6 +5,48 @@ import type { Held } from './mutant.ts'
 
 export const PEOPLE: readonly Held[] = [
   {
+    area: 'policy',
+    file: 'edge/policy/lint.ts',
+    tests: ['test/edge/policy/lint.test.ts'],
+    titled: 'D17 lint',
+    lines: [
+      [
+        "{ type: 'Tool', words: 'every tool' },",
+        '',
+        'Nobody is warned of a permit for every action on every tool.',
+      ],
+    ],
+  },
+  {
+    area: 'approvals',
+    file: 'edge/approvals/standing.ts',
+    tests: ['test/edge/tools/interpreters.test.ts'],
+    lines: [['!isChangeable(plan) &&', '', 'A yes to a script covers what another call writes into it.']],
+  },
+  {
+    area: 'approvals',
+    file: 'edge/tools/interpreters.ts',
+    tests: ['test/edge/tools/interpreters.test.ts'],
+    lines: [
+      [
+        "program.includes('/') ? [program] : searched",
+        '[program]',
+        'A call puts a program of its own into PATH, under the name of an approved one.',
+      ],
+      ['!SYSTEM_FOLDER.test(place) ||', '', 'A yes to a program covers one that a call writes in its place.'],
+      [
+        "|| place.split('/').includes('..')",
+        '',
+        'A path that begins in a system’s folder leads to a file of a call.',
+      ],
+      [
+        '...[...program.matchAll(/[^A-Za-z]/g)].map(',
+        '...[...program.matchAll(/[0-9]$/g)].map(',
+        'A yes to bash-static covers any command.',
+      ],
+    ],
+  },
+  {
     area: 'ids',
     file: 'edge/api/agents.ts',
     tests: ['test/edge/run/lists.test.ts'],

@@ -285,9 +285,14 @@ export const SANDBOX: readonly Held[] = [
         'The start of a worker ends the calls of another running worker of the same user.',
       ],
       [
-        'return ours && !isBubblewrap(',
-        'return ours && isBubblewrap(',
+        '!isBubblewrap(maker)',
+        'isBubblewrap(maker)',
         'Sandboxes of a dead worker keep running, and those of a living one are ended.',
+      ],
+      [
+        "(maker === '1' || !isBubblewrap(maker))",
+        '!isBubblewrap(maker)',
+        'In a container that bubblewrap made, sandboxes of a dead worker keep running.',
       ],
     ],
   },

@@ -216,6 +216,30 @@ test('D17 a standing approval of an interpreter covers only the same arguments; 
   expect(refusalOf(await answer(script, 'approve', { scope: 'session' }))).toBe('403 once_only')
 })
 
+test('D17 no standing answer is offered or accepted for a program that calls can write themselves', async () => {
+  const of = await fixtures.tool({
+    capabilities: ['process_exec'],
+    executor: { argv: ['./build.sh'] },
+    workspace: 'run',
+  })
+  const call = await propose(session(), { of })
+  const { options, prompt } = unwrap(
+    await fixtures.root('readApproval', { params: { id: call.approval?.id ?? '' } }),
+  )
+  expect([options.map(({ scope }) => scope), prompt.standing]).toEqual([['once', 'once'], undefined])
+  const refused = await answer(call, 'approve', { scope: 'session' })
+  expect(refused).toMatchObject({
+    ok: false,
+    error: {
+      status: 403,
+      code: 'once_only',
+      detail: expect.stringContaining('outside of the system’s folders'),
+      todo: expect.stringContaining('answer for this call only'),
+    },
+  })
+  unwrap(await answer(call, 'approve', { scope: 'once' }))
+})
+
 test('L3 a standing approval does not cover another version of the tool or another policy set', async () => {
   const of = await fixtures.tool({ capabilities: ['network'] })
   const run = session()

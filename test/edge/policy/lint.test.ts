@@ -93,7 +93,7 @@ test('lint reports a policy without an id and a reason, and the built-in policie
   expect(found(DEFAULTS)).toEqual([])
   expect(
     found({
-      mine: '\nforbid (principal, action, resource);\n@id("x") permit (principal, action, resource is Tool);',
+      mine: '\nforbid (principal, action, resource);\n@id("x") permit (principal, action == Action::"run.read", resource);',
     }),
   ).toEqual([
     { at: 'mine:2:1', message: 'no `@id` and no `@reason`: decisions call this `mine/1` and give no reason' },
@@ -270,6 +270,7 @@ test.each([
   'permit (principal, action, resource) when { action == action && resource == resource };',
   'permit (principal, action, resource) when { true || context.capabilities.contains("network") };',
   'permit (principal is Agent, action, resource);',
+  'permit (principal is Agent, action, resource) when { true };',
   'permit (principal == Agent::"bot", action, resource);',
   'permit (principal in Group::"interns", action, resource);',
   'permit (principal, action, resource) when { principal in Role::"finance" };',
@@ -284,8 +285,22 @@ test.each([
 })
 
 test.each([
-  'permit (principal, action in Action::"tool.execute", resource);',
   'permit (principal, action, resource is Tool);',
+  'permit (principal is Agent, action, resource is Tool);',
+  'permit (principal, action, resource) when { resource is Tool };',
+  'permit (principal is Agent, action, resource is Tool) when { true };',
+  'permit (principal, action, resource is Tool) unless { false };',
+])('D17 lint warns of a permit that covers every action on every tool: %s', (text) => {
+  expect(found({ mine: `@id("a")\n@reason("b")\n${text}` })).toMatchObject([
+    { at: 'mine:1:1', message: expect.stringContaining('this permits every action on every tool') },
+  ])
+})
+
+test.each([
+  'permit (principal, action in Action::"tool.execute", resource);',
+  'permit (principal, action, resource is Tool) when { resource.sensitive == false };',
+  'permit (principal, action, resource is Tool in ToolGroup::"money");',
+  'permit (principal, action in Action::"tool.execute", resource is Tool);',
   'permit (principal, action, resource == Tool::"grep");',
   'permit (principal, action, resource) when { action == Action::"run.read" };',
   'permit (principal, action, resource) when { resource in ToolGroup::"money" };',

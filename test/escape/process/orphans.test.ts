@@ -41,6 +41,30 @@ test('S50 D1 a sandbox that an older version left behind, without our init in it
   await arena.close()
 })
 
+test('S50 D1 a worker in a container whose process 1 is a bubblewrap ends sandboxes that this process adopted', async () => {
+  const container = [
+    'bwrap',
+    '--unshare-user',
+    '--unshare-pid',
+    '--bind',
+    '/',
+    '/',
+    '--dev-bind',
+    '/dev',
+    '/dev',
+  ]
+  const arena = await Arena.open({ under: [...container, '--proc', '/proc', '--'] })
+  const word = unique()
+  const plan = planOf(tool(word, ['sleeper'], SLEEP))
+  const seen = await arena.bare({ plan, swaps: THEIR_INIT, killOn: 'ready' })
+  expect(seen.out).toContain('init taken')
+  await sleep(200)
+  expect(processesWith(word).length).toBeGreaterThan(1)
+  expect(await arena.orphans()).toMatchObject({ found: 1, alive: [] })
+  expect(processesWith(word)).toEqual([])
+  await arena.close()
+})
+
 test('S50 D1 a worker does not treat the sandboxes of another running worker as orphans', async () => {
   const [arena, other] = await Promise.all([Arena.open(), Arena.open()])
   const word = unique()

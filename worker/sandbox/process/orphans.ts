@@ -68,7 +68,9 @@ function isOrphanedSandbox(pid: string): boolean {
     mounts.includes(` ${INIT} `) ||
     read(`${pid}/cmdline`).split('\0').includes(INIT) ||
     isOfOlderVersion(pid, mounts)
-  return ours && !isBubblewrap(field(status, 'PPid'))
+  const maker = field(status, 'PPid')
+  // Process 1 adopts orphans. It may be the bubblewrap of a container in which the worker runs.
+  return ours && (maker === '1' || !isBubblewrap(maker))
 }
 
 const isOfOlderVersion = (pid: string, mounts: string): boolean =>
