@@ -66,6 +66,8 @@ const COMPILERS: Readonly<
   },
 
   async assemblyscript({ folder, main, manifest }) {
+    const regular = sourcesIn(folder, BUILD_FOLDERS) // a symlink is refused before the compiler takes seconds
+    if (!regular.ok) return regular
     const compiled = compileAssemblyScript(folder, main)
     return compiled.ok
       ? wrapModule(compiled.value.module, folder, declaredCapabilities(manifest), [compiled.value.library])
