@@ -12,6 +12,8 @@ import { CALL_FILES } from './calls/call-files.ts'
 import { CALLS } from './calls/calls.ts'
 import { verify } from './calls/verify.ts'
 import { CHANNELS } from './channels/channels.ts'
+import { backup } from './host/backup.ts'
+import { restore } from './host/restore.ts'
 import { POLICY_CHECKS } from './policy/check.ts'
 import { explain } from './policy/explain.ts'
 import { POLICY } from './policy/policy.ts'
@@ -53,4 +55,6 @@ export const COMMANDS: readonly Command[] = [
   ...PRINCIPALS,
   ...ISSUERS,
   ...TENANTS,
+  backup,
+  restore,
 ]

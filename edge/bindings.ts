@@ -5,6 +5,7 @@ import { hkdfSync } from 'node:crypto'
 import type { PrivateJwk, Signer } from '../shared/evidence/dsse.ts'
 import { signerFromJwk } from '../shared/evidence/dsse.ts'
 import { INSTALLATION_LOG } from '../shared/ids.ts'
+import { Restore } from '../shared/wire/restore.ts'
 import type { ChannelObject } from './channels/channel-object.ts'
 import type { InstallationObject } from './installation/installation-object.ts'
 import type { LogObject } from './log/log-object.ts'
@@ -48,6 +49,11 @@ export type Env = {
    */
   ONE_PROCESS?: string
   /**
+   * Set once the installation's storage was restored from a backup: what the restore was, as JSON
+   * (`Restore`). On Cloudflare the operator sets it after a point-in-time recovery.
+   */
+  RESTORED?: string
+  /**
    * The network through which channels send (self-hosted). It reaches no private address, whatever
    * a name resolves to. Without it channels use the platform's `fetch`.
    */
@@ -70,6 +76,10 @@ export type Identity = {
   webhookKey: Buffer
   mcpKey: Buffer
   publicUrl: string
+  /** The last restore of the installation's storage; null if there was none. */
+  restore: Restore | null
+  /** How often the storage was restored. */
+  restores: number
 }
 
 let cached: { key: string; identity: Identity } | undefined
@@ -81,6 +91,8 @@ let cached: { key: string; identity: Identity } | undefined
 export function identityOf(env: Env): Identity {
   if (cached?.key === env.EDGE_SIGNING_KEY) return cached.identity
   const jwk = JSON.parse(env.EDGE_SIGNING_KEY) as PrivateJwk // our own secret, which set-up wrote
+  // A mark that can't be read throws: without it a call of the backup could run again (L2, L6).
+  const restore = env.RESTORED === undefined ? null : Restore.parse(JSON.parse(env.RESTORED))
   const derive = (use: string) =>
     Buffer.from(
       hkdfSync('sha256', Buffer.from(jwk.d, 'base64url'), Buffer.alloc(0), `countersign ${use} v1`, 32),
@@ -94,6 +106,8 @@ export function identityOf(env: Env): Identity {
     webhookKey: derive('agent webhook'),
     mcpKey: derive('mcp state'),
     publicUrl: env.PUBLIC_URL.replace(/\/$/, ''),
+    restore,
+    restores: restore?.restores ?? 0,
   }
   cached = { key: env.EDGE_SIGNING_KEY, identity }
   return identity

@@ -80,6 +80,11 @@ export function openState(dir: string): Result<State, Refusal> {
     edge: join(dir, 'edge'),
     worker: join(dir, 'worker'),
   }
+  const restoring = join(state.edge, 'objects.restoring')
+  if (existsSync(restoring))
+    return err(
+      `a restore goes on or was interrupted; run \`countersign restore\` again, or remove \`${restoring}\` if \`objects\` beside it is what you want to start`,
+    )
   try {
     mkdirSync(dir, { recursive: true, mode: 0o700 })
     const { uid } = statSync(dir)

@@ -1,9 +1,10 @@
 // Owns how workerd serves the built edge: its Cap'n Proto configuration and its process. Secrets
 // are in the environment, never in the file or on the command line.
 
-import { cpSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import { keyHash } from '../shared/ids.ts'
+import { RESTORE_FILE, Restore } from '../shared/wire/restore.ts'
 import { type ChildSpec, pdeathsig } from './child-process.ts'
 import type { EdgeBuild } from './edge-build.ts'
 import { publicNetwork } from './public-network.ts'
@@ -83,6 +84,7 @@ const edgeConfig = (
   objects: string,
   address: string,
   standIns: EdgeEndpoints['loopbackChannels'],
+  restored: string | undefined,
 ): string => `# Written at every start; changes here are lost.
 using Workerd = import "/workerd/workerd.capnp";
 
@@ -113,6 +115,7 @@ const edge :Workerd.Worker = (
       ),
       ...FROM_ENVIRONMENT.map((name) => `(name = "${name}", fromEnvironment = "${name}")`),
       '(name = "ONE_PROCESS", text = "yes")',
+      ...(restored === undefined ? [] : [`(name = "RESTORED", text = ${JSON.stringify(restored)})`]),
       '(name = "OUTSIDE", service = "outside")',
       '(name = "TRANSPILER", service = "transpiler")',
       '(name = "LOADER", workerLoader = ())',
@@ -151,6 +154,15 @@ export type EdgeEndpoints = {
   readonly loopbackChannels?: Readonly<Record<string, string>> | undefined
 }
 
+/**
+ * The variable `RESTORED`, if `countersign restore` made these objects. The file lies among them, so
+ * that no restored object can be served without it.
+ */
+function restoreOf(objects: string): string | undefined {
+  const file = join(objects, RESTORE_FILE)
+  return existsSync(file) ? JSON.stringify(Restore.parse(JSON.parse(readFileSync(file, 'utf8')))) : undefined
+}
+
 export function edgeSpec(state: State, build: EdgeBuild, at: EdgeEndpoints, secrets: Secrets): ChildSpec {
   const bundle = join(state.edge, 'bundle')
   const objects = join(state.edge, 'objects')
@@ -159,7 +171,10 @@ export function edgeSpec(state: State, build: EdgeBuild, at: EdgeEndpoints, secr
   rmSync(bundle, { recursive: true, force: true })
   cpSync(build.edge, bundle, { recursive: true })
   cpSync(build.transpiler, join(bundle, TRANSPILER), { recursive: true })
-  writePrivate(config, edgeConfig(bundle, objects, `${at.host}:${at.port}`, at.loopbackChannels))
+  writePrivate(
+    config,
+    edgeConfig(bundle, objects, `${at.host}:${at.port}`, at.loopbackChannels, restoreOf(objects)),
+  )
   const url = `http://127.0.0.1:${at.port}`
   return {
     name: 'edge',

@@ -241,6 +241,12 @@ export const FAILURES = {
     200,
     'try again; if it fails again, run `countersign-worker doctor` on the host, or for a skill report `detail`',
   ),
+  restored: {
+    status: 200,
+    fault: 'us',
+    retry: false,
+    todo: 'check what the tool did before you propose it again: it may have run between the backup and the restore',
+  },
   worker_lost: us(200, 'check what the tool did before trying again: its outcome is unknown'),
   workspace_lost: {
     status: 200,

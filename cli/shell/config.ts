@@ -4,7 +4,7 @@
 
 import { readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { parseJson } from '../../shared/bytes/json.ts'
 import { PATTERNS, parseKey } from '../../shared/ids.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
@@ -25,6 +25,10 @@ const LOOPBACK = /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
 
 export const wantsColour = (terminal: boolean, env: Variables = process.env): boolean =>
   terminal && (env['NO_COLOR'] ?? '') === '' && env['TERM'] !== 'dumb'
+
+/** The state folder of the installation on this host. */
+export const stateFolder = (env: Variables = process.env): string =>
+  resolve(env['COUNTERSIGN_STATE'] || '.countersign')
 
 /** The folder of publishers' keys: one file each, readable by its owner only. */
 export const publishersFolder = (env: Variables = process.env): string =>

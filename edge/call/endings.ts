@@ -6,7 +6,7 @@ import { LIMITS } from '../../shared/limits.ts'
 import { upstreamOfPlan } from '../../shared/plan/plan.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
-import type { EndState, Event, LiveCall, Proposal, Running, Status, Step } from './lifecycle.ts'
+import type { EndedCall, EndState, Event, LiveCall, Proposal, Running, Status, Step } from './lifecycle.ts'
 
 export const refuse = (code: Parameters<typeof failure>[0], detail: string): Result<never> =>
   err(failure(code, detail))
@@ -107,6 +107,23 @@ export function expire(
     })
   }
   return refuse('conflict', 'nothing is due')
+}
+
+/**
+ * L2: what happened after the backup is lost. Its worker may have run the call since, and people may
+ * have approved one that waited, so nothing may run it again.
+ */
+export function endAfterRestore(status: Exclude<Status, EndedCall>, now: number): Step {
+  const next = endedStatus('indeterminate', status, now, {
+    error: 'restored',
+    detail: 'the installation was restored from a backup in which the call had not ended',
+    ...('fence' in status ? { fence: status.fence } : {}),
+  })
+  return {
+    status: next,
+    effects: status.state === 'awaiting_approval' ? ['mirror', 'attest'] : ['attest'],
+    journal: { kind: 'indeterminate', body: { restored: true, was: status.state } },
+  }
 }
 
 /** The most executions of a call whose tool declares itself idempotent. */

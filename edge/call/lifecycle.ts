@@ -6,6 +6,7 @@
 //            ─▶ granted ─▶ running ─▶ succeeded | failed | timed_out | cancelled | indeterminate
 //                       ─▶ lapsed | cancelled
 //                       ─▶ released, if the agent's own program executes it
+//   every call of a restored backup that had not ended ─▶ indeterminate
 
 import type { Envelope } from '../../shared/evidence/dsse.ts'
 import type { ShadowDecision } from '../../shared/evidence/journal.ts'
@@ -20,7 +21,7 @@ import { err, ok } from '../../shared/result.ts'
 import type { Approval, Edit } from '../../shared/wire/approvals.ts'
 import type { Decision } from '../../shared/wire/calls.ts'
 import { approvedDecision } from './decision-of-record.ts'
-import { endedStatus, expire, refuse } from './endings.ts'
+import { endAfterRestore, endedStatus, expire, refuse } from './endings.ts'
 import type { Used } from './usage.ts'
 
 /** `since_ms`: when the operator who answered was created. */
@@ -72,6 +73,8 @@ export type Proposal = Readonly<{
   shadow?: ShadowDecision
   /** The agent's own proposal, if an operator has changed it since. */
   asked?: { readonly digest: string; readonly argsSha256: string }
+  /** How often the installation had been restored from a backup; absent if never. */
+  restores?: number
 }>
 
 export type LiveCall = { decision: Decision; approval: ApprovalRecord | null }
@@ -186,6 +189,8 @@ export type Event =
    * claim.
    */
   | { kind: 'due'; leaseUntil?: number; folderGone?: string; unclaimable?: string }
+  /** The call is from a backup that was restored. */
+  | { kind: 'restored' }
 
 /** An effect that the run performs after it has stored the new record. */
 export type Effect = 'ring' | 'mirror' | 'attest' | 'notify'
@@ -242,6 +247,8 @@ export function step(record: CallRecord | Proposal, event: Event, now: number): 
       return revokeLinks(status, event)
     case 'due':
       return expire(status, proposal, event, now)
+    case 'restored':
+      return ok(endAfterRestore(status, now))
   }
 }
 

@@ -29,7 +29,7 @@ export const sharedSecret = (plan: Plan): string | undefined =>
 export const SHARED_SECRET =
   'a tool that receives secrets can’t share the folder of its run, where later calls could read them: let the proxy add the value to requests (`credentials`), or give each call its own folder (`"workspace": "call"`)'
 
-/** The states of a call whose worker was lost: nobody knows what it wrote. */
+/** The states of a call whose worker was lost, or that a restore ended: nobody knows what it wrote. */
 const UNKNOWN_EFFECTS: ReadonlySet<string> = new Set(['indeterminate', 'granted'])
 
 /**
@@ -48,7 +48,8 @@ export function folderAfter(
     return { ...(folder ?? { worker: event.worker, used: false }), metSecret }
   }
   if (folder === null || folder.used) return folder
-  if (event.kind === 'due' && UNKNOWN_EFFECTS.has(status.state)) return { ...folder, used: true }
+  if ((event.kind === 'due' || event.kind === 'restored') && UNKNOWN_EFFECTS.has(status.state))
+    return { ...folder, used: true }
   if (event.kind !== 'settled') return folder
   if (!event.refused) return { ...folder, used: true }
   return live().some(isIn) ? folder : null

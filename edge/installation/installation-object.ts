@@ -16,7 +16,7 @@ import { err, ok } from '../../shared/result.ts'
 import type { QuotaChange, Tenant, TenantState, TenantUse } from '../../shared/wire/tenants.ts'
 import { DEFAULT_QUOTA, MAX_TENANTS, withChange } from '../../shared/wire/tenants.ts'
 import type { Env } from '../bindings.ts'
-import { DEFAULT_TENANT, logObject, tenancy } from '../bindings.ts'
+import { DEFAULT_TENANT, identityOf, logObject, tenancy } from '../bindings.ts'
 import { forgetTenant } from '../http/known-tenants.ts'
 import { entriesAfter, nextEntry } from '../platform/chained-journal.ts'
 import { openDatabase } from '../platform/database.ts'
@@ -25,6 +25,7 @@ import { journal, tenants } from './tables.ts'
 /** The name of this journal as a source of leaves in the installation's log. */
 const SOURCE = 'tenants'
 const RETRY_MS = 2_000
+const RESTORED = 'installation.restored'
 
 type Row = typeof tenants.$inferSelect
 export type NewTenant = { readonly name: string; readonly operator: string; readonly quota: QuotaChange }
@@ -56,6 +57,25 @@ export class InstallationObject extends DurableObject<Env> {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
     if (this.#row(DEFAULT_TENANT) === undefined) this.#foundDefault()
+    this.#journalRestore()
+  }
+
+  /**
+   * Once for each restore. An edge is ready only when this object has answered, so the entry comes
+   * before the first call.
+   */
+  #journalRestore(): void {
+    const { restore } = identityOf(this.env)
+    if (restore === null) return
+    const last = this.#db
+      .select({ body: journal.body })
+      .from(journal)
+      .where(eq(journal.kind, RESTORED))
+      .orderBy(desc(journal.seq))
+      .limit(1)
+      .get()
+    if (last?.body['restores'] === restore.restores) return
+    this.ctx.storage.transactionSync(() => this.#journal(RESTORED, '', restore))
   }
 
   /**

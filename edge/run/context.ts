@@ -99,10 +99,10 @@ export class RunContext {
    * rolls it back; a refusal that `work` returns does not.
    */
   transact<T>(work: (tx: RunTransaction) => Result<T>): Promise<Result<T>> {
-    const { signer } = identityOf(this.env)
+    const identity = identityOf(this.env)
     const committed = this.#commits.run(
       () => {
-        const tx = new RunTransaction(this.#store, signer, this.#row)
+        const tx = new RunTransaction(this.#store, identity, this.#row)
         try {
           const result = work(tx)
           tx.saveRow()

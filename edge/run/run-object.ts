@@ -18,7 +18,7 @@ import type { Run } from '../../shared/wire/runs.ts'
 import type { Claim, Settlement } from '../../shared/wire/workers.ts'
 import type { Preview } from '../approvals/argument-edits.ts'
 import type { FullText } from '../approvals/card.ts'
-import type { Env } from '../bindings.ts'
+import { type Env, identityOf } from '../bindings.ts'
 import type { Canceller } from '../call/lifecycle.ts'
 import type { RunOwner, RunRecord } from '../call/run.ts'
 import type { WorkerKey } from '../call/settlement.ts'
@@ -32,6 +32,7 @@ import { answerApproval, revokeLinks } from './commands/answer.ts'
 import { cancelCall, cancelRun } from './commands/cancel.ts'
 import { type Claimant, claimForWorker } from './commands/claim.ts'
 import * as clients from './commands/clients.ts'
+import { endCallsOfBackup } from './commands/end-calls-of-backup.ts'
 import { handleDueCalls } from './commands/handle-due.ts'
 import { isSameRun, type ProposalInput, type ProposedCall, proposeCall } from './commands/propose.ts'
 import { settleForWorker } from './commands/settle.ts'
@@ -49,6 +50,13 @@ const OTHER_RUN = failure('idempotency_key_reused', 'this key has created a run 
 
 export class RunObject extends DurableObject<Env> {
   readonly #run = new RunContext(this.ctx, this.env)
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env)
+    const { restores } = identityOf(env)
+    // Before any request reaches the run. A failure rejects, which ends the object.
+    if (restores > 0) void ctx.blockConcurrencyWhile(() => endCallsOfBackup(this.#run, restores))
+  }
 
   // ── Agents and operators; `agent` is null if the caller may see every agent's ──
 

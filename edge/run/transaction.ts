@@ -8,6 +8,7 @@ import { attestationId } from '../../shared/ids.ts'
 import type { FileRef } from '../../shared/plan/call-files.ts'
 import type { Result } from '../../shared/result.ts'
 import { ok } from '../../shared/result.ts'
+import type { Identity } from '../bindings.ts'
 import { dueAt } from '../call/due-at.ts'
 import type { CallRecord, Canceller, Effect, Event, Proposal, Status } from '../call/lifecycle.ts'
 import { hasEnded, step } from '../call/lifecycle.ts'
@@ -42,14 +43,16 @@ const NO_KEYS: CallKeys = { key: null, joinKey: null }
 export class RunTransaction {
   readonly #store: RunStore
   readonly #signer: Signer
+  readonly #restores: number
   readonly #followUps: FollowUp[] = []
   #row: RunRow | undefined
   /** The stored row. */
   #stored: RunRow | undefined
 
-  constructor(store: RunStore, signer: Signer, row: RunRow | undefined) {
+  constructor(store: RunStore, identity: Pick<Identity, 'signer' | 'restores'>, row: RunRow | undefined) {
     this.#store = store
-    this.#signer = signer
+    this.#signer = identity.signer
+    this.#restores = identity.restores
     this.#row = row
     this.#stored = row
   }
@@ -81,7 +84,7 @@ export class RunTransaction {
     const stepped = step(from, event, now)
     if (!stepped.ok) return stepped
     const { effects, journal } = stepped.value
-    const proposal = stepped.value.proposal ?? ('status' in from ? from.proposal : from)
+    const proposal = this.#dated(stepped.value.proposal ?? ('status' in from ? from.proposal : from))
     const record = this.#attested(
       { proposal, status: stepped.value.status },
       before,
@@ -100,6 +103,11 @@ export class RunTransaction {
       this.#store.dropOutput(proposal.n) // no attestation covers it
     this.#followUps.push({ kind: 'change', record, before, event, effects, due })
     return ok(record)
+  }
+
+  /** A call that has the number of an earlier restore is from a backup (`endCallsOfBackup`). */
+  #dated(proposal: Proposal): Proposal {
+    return this.#restores === 0 ? proposal : { ...proposal, restores: this.#restores }
   }
 
   /**

@@ -121,7 +121,8 @@ function approvalStatus(status: Status): Approval['status'] {
   if (status.state === 'awaiting_approval') return 'pending'
   if (status.state === 'rejected' || status.state === 'denied') return 'denied'
   if (status.state === 'expired') return 'expired'
-  return status.state === 'cancelled' && status.approval?.enough !== true ? 'cancelled' : 'approved'
+  const withoutAnswer = status.state === 'cancelled' || status.state === 'indeterminate'
+  return withoutAnswer && status.approval?.enough !== true ? 'cancelled' : 'approved'
 }
 
 /**

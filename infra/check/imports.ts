@@ -92,10 +92,11 @@ const SOLE_IMPORTERS: readonly SoleImporter[] = [
   {
     packages: ['child_process', 'cluster'],
     // A spawned process has the worker's own rights. Operators pipe mail into their own sendmail,
-    // and authors run their own compilers.
+    // and authors run their own compilers. A backup runs `sync` and the program that resumes the edge (0128).
     may: [
       '^worker/sandbox/',
       '^cli/channels/outbox-drain\\.ts$',
+      '^cli/host/(?:object-files|stopped-edge)\\.ts$',
       '^cli/skills/compilers\\.ts$',
       '^infra/',
       '^test/',

@@ -161,11 +161,12 @@ export const ROOMS: Readonly<Record<Side, Rooms>> = {
     approvals: ['shell'],
     calls: ['shell'],
     channels: ['shell'],
+    host: ['shell'],
     'skills/javascript': ['shell'],
     policy: ['shell', 'calls'],
     skills: ['shell', 'skills/javascript'],
     upstreams: ['shell'],
-    main: ['shell', 'admin', 'approvals', 'calls', 'channels', 'policy', 'skills', 'upstreams'],
+    main: ['shell', 'admin', 'approvals', 'calls', 'channels', 'host', 'policy', 'skills', 'upstreams'],
   },
   shared: {
     'failures.ts': [],

@@ -1,6 +1,7 @@
 // All mutants, in the order in which they run.
 
 import { AGREEMENT } from './agreement.ts'
+import { BACKUPS } from './backups.ts'
 import { CLIENTS } from './clients.ts'
 import { DECISIONS } from './decisions.ts'
 import { MCP } from './mcp.ts'
@@ -23,4 +24,5 @@ export const MUTANTS = mutantsOf([
   ...CLIENTS,
   ...MCP,
   ...UPSTREAMS,
+  ...BACKUPS,
 ])

@@ -34,6 +34,7 @@ export type Area =
   | 'tenants'
   | 'tokens'
   | 'upstreams'
+  | 'backups'
 
 /** `gains`: what an attacker would gain if the line were broken in this way. */
 export type Line = readonly [text: string, becomes: string, gains: string]

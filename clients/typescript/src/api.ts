@@ -98,6 +98,7 @@ export type Code =
   | 'queue_full'
   | 'quota_exceeded'
   | 'replayed'
+  | 'restored'
   | 'run_cancelled'
   | 'run_ended'
   | 'runtime_failure'

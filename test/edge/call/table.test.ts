@@ -65,6 +65,7 @@ const EVENTS: Readonly<Record<string, readonly [Event, number]>> = {
   due: [{ kind: 'due' }, FAR],
   'due, nobody could claim it': [{ kind: 'due', unclaimable: 'no worker has proven it' }, FAR],
   'due, the lease renewed': [{ kind: 'due', leaseUntil: FAR + 1 }, FAR],
+  restored: [{ kind: 'restored' }, T0],
 }
 
 const each = (events: readonly string[], outcome: string): Record<string, string> =>
@@ -121,6 +122,7 @@ const EXPECTED: Readonly<
     due: 'expired · mirror attest · expired',
     'due, nobody could claim it': 'expired · mirror attest · expired',
     'due, the lease renewed': 'expired · mirror attest · expired',
+    restored: 'indeterminate · mirror attest · indeterminate',
   },
   granted: {
     'proposed again': 'conflict',
@@ -142,6 +144,7 @@ const EXPECTED: Readonly<
     due: 'lapsed · attest · lapsed',
     'due, nobody could claim it': 'lapsed · attest · lapsed',
     'due, the lease renewed': 'lapsed · attest · lapsed',
+    restored: 'indeterminate · attest · indeterminate',
   },
   running: {
     'proposed again': 'conflict',
@@ -167,6 +170,7 @@ const EXPECTED: Readonly<
     due: 'indeterminate · attest · indeterminate',
     'due, nobody could claim it': 'indeterminate · attest · indeterminate',
     'due, the lease renewed': 'conflict',
+    restored: 'indeterminate · attest · indeterminate',
   },
 }
 

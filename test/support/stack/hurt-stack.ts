@@ -83,7 +83,7 @@ export class HurtStack {
     this.operator = stack.operator
   }
 
-  static async start(options: Omit<StackOptions, 'state'> = {}): Promise<HurtStack> {
+  static async start(options: Partial<StackOptions> = {}): Promise<HurtStack> {
     const hurt = new HurtStack(await startTestStack(options))
     try {
       for (const [name, body] of Object.entries(TOOLS))

@@ -101,6 +101,7 @@ Code = Literal[
     "queue_full",
     "quota_exceeded",
     "replayed",
+    "restored",
     "run_cancelled",
     "run_ended",
     "runtime_failure",
