@@ -35,6 +35,7 @@ test.each<[keyof typeof LIMITS, keyof typeof ROUTES, string, (n: number) => unkn
   ['channel_url_chars', 'putChannel', 'url', address],
   ['claim_chars', 'putIssuer', 'audiences', (n) => ['a'.repeat(n)]],
   ['delegation_s', 'putDelegation', 'for_s', (n) => n],
+  ['delivery_why_chars', 'collectMessages', 'failed', (n) => [{ id: 'm', why: 'a'.repeat(n) }]],
   ['denied_parts', 'putDeniedParts', 'items', (n) => each(n, (i) => ({ pattern: `p${i}@1`, reason: 'r' }))],
   ['evaluations', 'evaluateAccesses', 'evaluations', (n) => each(n, () => ({}))],
   ['hook_tool_chars', 'adviseClaudeCode', 'tool_name', (n) => 'a'.repeat(n)],
@@ -57,10 +58,35 @@ test.each<[keyof typeof LIMITS, keyof typeof ROUTES, string, (n: number) => unkn
   ['token_life_s', 'putIssuer', 'max_age_s', (n) => n],
   ['trial_answers', 'trySkill', 'trials', (n) => trial({ http: each(n, () => answer) })],
   ['trial_text_chars', 'trySkill', 'trials', (n) => trial({ kv: { a: 'a'.repeat(n) } })],
+  ['upstream_look_ms', 'putUpstream', 'look_ms', (n) => n],
   ['upstream_url_chars', 'putUpstream', 'url', address],
 ])('LIMITS.%s bounds the body of %s in `%s`', (limit, name, field, make) => {
   const { body } = ROUTES[name] as { body: z.ZodType } // each of these routes has one
   const parsed = (n: number) => body.safeParse({ ...examples[name]?.request, [field]: make(n) })
   expect(parsed(LIMITS[limit]).error).toBeUndefined()
   expect(parsed(LIMITS[limit] + 1).error?.issues[0]?.path[0]).toBe(field)
+})
+
+test('LIMITS.secret_chars_min is the shortest secret: 8 characters that can be told from ordinary text', () => {
+  const isAccepted = (value: string): boolean =>
+    ROUTES.putSecret.body.safeParse({ ...examples['putSecret']?.request, value }).success
+  expect(['abcd1234', 'abcd123', 'abcd 123', 'ab,:"123'].map(isAccepted)).toEqual([true, false, false, false])
+})
+
+test('LIMITS.channel_users bounds the Slack users of a channel: 256', () => {
+  const slack = {
+    kind: 'slack',
+    bot_token: 'xoxb-0123456789',
+    signing_secret: 'a'.repeat(32),
+    app_id: 'A0APP',
+    team_id: 'T0TEAM',
+    channel: 'C0ROOM',
+  }
+  const faults = (count: number) => {
+    const users = Object.fromEntries(each(count, (n) => [`U${1_000 + n}`, 'ann']))
+    return (
+      ROUTES.putChannel.body.safeParse({ ...slack, users }).error?.issues.map(({ path }) => path[0]) ?? []
+    )
+  }
+  expect([faults(256), faults(257)]).toEqual([[], ['users']])
 })

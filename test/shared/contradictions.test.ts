@@ -256,6 +256,18 @@ test.each([
   },
 )
 
+test('D4 T01 a worker’s clock may differ from the edge’s by 5 s (`clock_slack_ms`), and by no more', () => {
+  const field = (name: string, at: number): Changes => ({ [`${EX}.${name}`]: at })
+  const early = (by: number) => field('started_at_ms', NOW - by)
+  // The edge settles a second after the grant; an auditor knows only the deadline.
+  const [settled, deadline] = [(by: number) => field('ended_at_ms', NOW + 1_000 + by), NOW + 40_000]
+  const late = (by: number) => field('ended_at_ms', deadline + by)
+  expect([5_000, 5_001].map((by) => byEdge(executed, early(by)).ok)).toEqual([true, false])
+  expect([5_000, 5_001].map((by) => byAuditor(executed, early(by)).ok)).toEqual([true, false])
+  expect([5_000, 5_001].map((by) => byEdge(executed, settled(by)).ok)).toEqual([true, false])
+  expect([5_000, 5_001].map((by) => byAuditor(executed, late(by)).ok)).toEqual([true, false])
+})
+
 test('D4 a statement under an earlier grant without `proven` is accepted', () => {
   expect(regranted({ proven: GONE }, {}).map(({ ok }) => ok)).toEqual([true, true])
 })

@@ -60,3 +60,9 @@ test('files are refused if two have the same path or one lies below another', ()
   expect(isAccepted('a', 'a.b', 'a/b/c')).toBe(false)
   expect(isAccepted(...Array.from({ length: LIMITS.call_files + 1 }, (_, n) => `${n}`))).toBe(false)
 })
+
+test('S44 a path has at most 512 bytes (`file_path_bytes`)', () => {
+  const parts = `${'a'.repeat(255)}/${'b'.repeat(254)}/`
+  expect(Buffer.byteLength(`${parts}c`)).toBe(512)
+  expect([isAccepted(`${parts}c`), isAccepted(`${parts}cc`)]).toEqual([true, false])
+})

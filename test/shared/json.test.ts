@@ -147,6 +147,12 @@ describe('G01 G02 G03 G04 G05 G10: reading', () => {
       error: { code: 'json_too_deep' },
     })
   })
+
+  test('evidence files have at most 500,000 members and elements (`evidence_nodes`)', () => {
+    const list = (items: number) => parseJson(utf8(`[${'1,'.repeat(items - 1)}1]`), EVIDENCE_BOUNDS)
+    expect(list(499_999).ok).toBe(true)
+    expect(list(500_000)).toMatchObject({ error: { code: 'json_too_many' } }) // the list counts too
+  })
 })
 
 describe('writing', () => {

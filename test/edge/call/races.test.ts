@@ -160,3 +160,11 @@ test('the error of a lapsed or lost call names the edge for a skill and the work
     'the edge lost the call while it ran, so nobody saw its end',
   ])
 })
+
+test('a granted call can be claimed for 15 minutes (`claim_window_ms`), and lapses then', () => {
+  const granted = after(proposal(), ...WAYS.granted)
+  const at = (now: number, event: Event) => play(granted, [event], now).status.state
+  const end = T0 + 900_000
+  expect([at(end - 1, due), at(end - 1, claimed('w'))]).toEqual(['granted', 'running'])
+  expect([at(end, due), at(end, claimed('w'))]).toEqual(['lapsed', 'granted'])
+})

@@ -213,7 +213,7 @@ test('a webhook message shortens long texts and has a link only for a recipient'
   expect(bodies[1]).not.toContain('/approve/')
 })
 
-test('deliveries back off with jitter, end after the last try or a 410, and follow Retry-After', () => {
+test('deliveries back off from `delivery_pause_ms` with jitter, end after the last try or a 410, and follow Retry-After', () => {
   const no = (more: object = {}) => ({
     ok: false as const,
     error: { again: true, why: 'it answered 500', ...more },
@@ -266,4 +266,17 @@ test('N08 N14 the edge does not follow a redirect by a webhook’s receiver', as
   })
   const sent = await post({ to: 'https://hooks.example.com/hook', headers: {}, body: '{}' })
   expect([sent.ok && sent.value.status, asked]).toEqual([307, ['/hook']])
+})
+
+test('G10 the edge reads at most 256 KiB of a receiver’s answer (`delivery_answer_bytes`)', async () => {
+  const receiver = createServer((_, answer) => answer.end('x'.repeat(300_000)))
+  onTestFinished(() => void receiver.close())
+  await new Promise<void>((settle) => receiver.listen(0, '127.0.0.1', settle))
+  const to = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}` // the address of a TCP server
+  const post = postThrough({
+    outside: { fetch: (url, init) => fetch(url, init) },
+    standIns: { 'https://slack.example.com': to },
+  })
+  const sent = await post({ to: 'https://slack.example.com/api', headers: {}, body: '{}' }, 'read')
+  expect(sent.ok && sent.value.text.length).toBe(262_144)
 })

@@ -81,6 +81,20 @@ test('K05 a stolen cookie is useless on the next request after its key was rotat
   expect((await after.get('/console')).status).toBe(401)
 })
 
+test('K05 an operator has at most 16 sessions (`console_sessions`): the one unused for longest ends', async () => {
+  const operator = await fixtures.operator(['approver'])
+  const sessions: ConsoleSession[] = []
+  for (let n = 0; n < 16; n++) sessions.push(await ConsoleSession.open(fixtures.url, operator.key))
+  const valid = async () => {
+    const answers = await Promise.all(sessions.map((one) => one.get('/console')))
+    return answers.map(({ status }) => status === 200)
+  }
+  expect(await valid()).toEqual(Array(16).fill(true))
+  sessions.push(await ConsoleSession.open(fixtures.url, operator.key))
+  expect((await valid()).filter((one) => !one)).toHaveLength(1)
+  expect((await valid()).at(-1)).toBe(true)
+})
+
 test('K05 signing out ends the session, also for a copy of the cookie: `signed_out`', async () => {
   const session = await ConsoleSession.open(fixtures.url, approver.key)
   const out = await session.post('/console/sign-out', await session.fields('/console'))

@@ -3,6 +3,8 @@
 // machine does not count.
 
 import { describe, expect, test } from 'vitest'
+import { both, either, search, type Ways } from '../../../edge/decision/explain/alternatives.ts'
+import type { Flip } from '../../../edge/decision/explain/facts.ts'
 import { explain } from '../../../edge/decision/explain.ts'
 import {
   denialOf,
@@ -106,6 +108,22 @@ describe('long but simple conditions are explained', () => {
     expect(words(asked)).toEqual(['args.to = `«10000 characters»`', 'args.cc = `a`'])
     expect(JSON.stringify(explained(asked))).not.toContain('password')
   })
+  test('the first 120 characters of a value are shown (`explanation_chars`)', () => {
+    const is = (length: number) =>
+      explained({ text: forbids(1, () => 'context.args.to != "b"'), args: { to: 'a'.repeat(length) } })
+        .changes[0]?.[0]?.is
+    expect([is(120), is(121)]).toEqual(['a'.repeat(120), `${'a'.repeat(120)}…`])
+  })
+  test('at most three items of a list are offered, alone or together (`explanation_members`)', () => {
+    const any = forbids(1, () => `${list(texts(5))}.containsAny(context.args.to)`, 'unless')
+    expect(words({ text: any, args: { to: [] } }).length).toBeLessThanOrEqual(3)
+    const without = (count: number) =>
+      words({
+        text: forbids(1, () => 'context.args.to.containsAny(context.args.cc)'),
+        args: { to: texts(count), cc: texts(count) },
+      })
+    expect([without(3).length > 0, without(4)]).toEqual([true, []])
+  })
   test('an explanation shows the beginning of a long list, redacted like the whole list', () => {
     const asked = {
       text: forbids(1, () => 'context.args.to.contains("c0")'),
@@ -114,4 +132,18 @@ describe('long but simple conditions are explained', () => {
     const is = explained(asked).changes[0]?.[0]?.is
     expect(is).toEqual(['c0', '--password', '«redacted»', ...texts(9, 'd')])
   })
+})
+
+test('a search keeps 16 alternatives at each step (`explanation_width`)', () => {
+  const ways = (count: number, from: number): Ways =>
+    many(count, (i) => [{ fact: ['args', `a${from + i}`], op: '==', value: 1, sample: 1 }])
+  expect([either(ways(8, 0), ways(8, 8)).length, either(ways(10, 0), ways(10, 10)).length]).toEqual([16, 16])
+})
+
+test('an alternative asks for at most nine changes of its facts (`explanation_flips`)', () => {
+  const has = (value: string): Flip => ({ fact: ['args', 'to'], op: 'has', value, sample: value })
+  const context = { args: { to: [] } }
+  const question = { ...groundsOf({ text: PERMIT }).matter.subject, context }
+  const together = (count: number) => both(search(question), [texts(count - 1).map(has)], [[has('x')]]).length
+  expect([together(9), together(10)]).toEqual([1, 0])
 })

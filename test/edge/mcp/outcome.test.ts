@@ -219,6 +219,12 @@ test('a long output is returned in parts, which together are the output and spli
   expect(resultFor(long, { part: 4 }).texts).toEqual(['There is no part 4: the output has 3.'])
 })
 
+test('the last 2,000 characters of what a failed tool wrote to stderr are shown (`mcp_stderr_chars`)', () => {
+  const shown = (stderr: string) => resultFor(call('failed', { result: result({ stderr }) })).texts.at(-1)
+  expect(shown('x'.repeat(2_000))).toBe(`stderr: ${'x'.repeat(2_000)}`)
+  expect(shown(`a${'x'.repeat(2_000)}`)).toBe(`stderr: … ${'x'.repeat(2_000)}`)
+})
+
 test('a refused proposal is an error that a model can read, with its code for programs', () => {
   for (const code of Object.keys(FAILURES) as Code[]) {
     const { isError, content, _meta } = resultOfRefusal(failure(code, 'this and that'))

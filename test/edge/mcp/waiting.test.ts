@@ -375,6 +375,49 @@ test('M03 a client that supports tasks gets one, reads it to its end, and can ca
   }
 })
 
+test('a request of a client that supports tasks is held for two seconds (`mcp_hold_task_s`), also for a task', async () => {
+  const { client } = await calls.clientInRun('modern', TASKS)
+  const timed = async <T>(work: Promise<T>): Promise<[T, number]> => {
+    const began = performance.now()
+    return [await work, performance.now() - began]
+  }
+  const [created, held] = await timed(client.call(sensitive, { text: 'held' }))
+  expect([created['resultType'], Math.round(held / 1_000)]).toEqual(['task', 2])
+  const asked = client.send('tasks/get', { taskId: created['taskId'] }, { headers: { prefer: 'wait=30' } })
+  const [, waited] = await timed(asked.then((exchange) => exchange.answer()))
+  expect(Math.round(waited / 1_000)).toBe(2)
+})
+
+test('a progress message has at most 200 characters of a line (`mcp_progress_chars`)', async () => {
+  const { client, meta, call } = await calls.clientInRun('modern')
+  const exchange = await client.send(
+    'tools/call',
+    { name: tool, arguments: {} },
+    { meta: { ...meta, progressToken: 'p' }, wait: 60 },
+  )
+  await calls.proposed(call(1))
+  const claim = unwrap(await peer.claim(call(1)))
+  await exchange.until('the state', ({ messages }) =>
+    messages.some(({ params }) => params?.['message'] === 'running') ? true : undefined,
+  )
+  const line = `${'a'.repeat(300)}\n`
+  let written = ''
+  // At most one line a second becomes a message.
+  await eventually('the line is shown', async () => {
+    const body = {
+      fence: 1,
+      stream: 'stdout' as const,
+      offset: written.length,
+      data: Buffer.from(line).toString('base64'),
+    }
+    unwrap(await peer.client('output', { params: { call: call(1) }, body }))
+    written += line
+    return exchange.messages.some(({ params }) => params?.['message'] === 'a'.repeat(200))
+  })
+  await peer.settle(claim, { stdout: written })
+  await exchange.end()
+})
+
 test('M06 a listener gets notifications about its tasks and its list of tools, and about nothing else', async () => {
   const changing = await fixtures.agent({ tools: [sensitive] })
   const theirs = new McpCalls(fixtures, changing)

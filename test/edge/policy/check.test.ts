@@ -242,7 +242,7 @@ test('a tool in a file of cases replaces the tenant’s tool of that name, withi
   expect([own[0]?.got.code, brought[0]?.passed]).toEqual(['invalid_arguments', true])
 })
 
-test('the size of a check is limited', async () => {
+test('a check has at most `policy_cases` cases, and they change policies of at most `policy_case_bytes`', async () => {
   const one = { description: 'it', ...refund(1), expect: { effect: 'allow' as const } }
   const body = (cases: Partial<Cases>): { body: Body } => ({
     body: { policies: defaults, cases: { about: 'a test', ...PEOPLE, cases: [one], ...cases } },

@@ -64,7 +64,7 @@ test('G13 a policy that errs only for some arguments denies those', async () => 
   )
 })
 
-test('L6 a call that would take the engine too long is denied before it is evaluated', async () => {
+test('L6 a call that would take the engine too long (`policy_looks`) is denied before it is evaluated', async () => {
   const likes = Array.from(
     { length: 200 },
     (_, i) => `context.args has text && context.args.text like "*charge${i}back*"`,

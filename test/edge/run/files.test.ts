@@ -8,7 +8,7 @@ import { LIMITS } from '../../../shared/limits.ts'
 import { bearer, client } from '../../../shared/routes/client.ts'
 import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
-import { PeerWorker } from '../../support/worker/peer-worker.ts'
+import { grantOf, PeerWorker } from '../../support/worker/peer-worker.ts'
 import { processPlan } from '../../support/worker/process-plan.ts'
 
 const fixtures = new Fixtures('files', sharedStack())
@@ -61,6 +61,33 @@ test.concurrent('a run refuses files above its limit of bytes', { timeout: 60_00
   const whole = LIMITS.run_files_bytes / LIMITS.file_bytes
   for (let n = 0; n < whole; n++) unwrap(await put(run, Buffer.alloc(LIMITS.file_bytes, n)))
   expect(refusalOf(await put(run, 'one more'))).toBe('409 too_many_files')
+})
+
+test.concurrent('a run has at most 256 files (`run_files`)', { timeout: 60_000 }, async () => {
+  const run = await newRun()
+  for (let n = 0; n < 256; n += 16)
+    for (const answer of await Promise.all(Array.from({ length: 16 }, (_, i) => put(run, `file ${n + i}`))))
+      unwrap(answer)
+  expect(refusalOf(await put(run, 'one more'))).toBe('409 too_many_files')
+  unwrap(await put(run, 'file 255')) // which it has
+})
+
+test.concurrent('a grant lasts 10 s longer than its call (`settle_grace_ms`), and a minute more if it has files (`files_ms`)', async () => {
+  const run = await newRun()
+  unwrap(await put(run, 'an input'))
+  const lasts = async (tool: string, files: { path: string; sha256: string }[]) => {
+    const { id } = unwrap(await propose(run, tool, files))
+    const { issued_at_ms, deadline_ms } = grantOf(unwrap(await peer.claim(id)).grant)
+    return deadline_ms - issued_at_ms
+  }
+  const plain = await fixtures.tool({ limits: { timeout_ms: 7_000 } })
+  const taker = await fixtures.tool({
+    limits: { timeout_ms: 7_000 },
+    input_files: true,
+    executor: { tiers: ['B', 'C'] },
+  })
+  expect(await lasts(plain, [])).toBe(17_000)
+  expect(await lasts(taker, [{ path: 'a', sha256: sha256('an input') }])).toBe(77_000)
 })
 
 test.concurrent('an agent can upload only if one of its tools takes files, and only within its quota', async () => {

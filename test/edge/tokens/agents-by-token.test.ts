@@ -327,7 +327,7 @@ test('static keys need no network, and a key without an id counts if it is the o
   expect(idp.asked).toHaveLength(asked)
 })
 
-test('an issuer that is a duplicate, names an unknown agent or exceeds the limit is refused', async () => {
+test('an issuer that is a duplicate, names an unknown agent, or is one more than the 32 of `LIMITS.issuers` is refused', async () => {
   unwrap(await put())
   expect(refusalOf(await put({}, 'idp-2'))).toBe('409 conflict')
   expect(refusalOf(await put({ rules: ruleFor('nobody') }))).toBe('400 invalid_request')

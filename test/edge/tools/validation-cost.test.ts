@@ -68,7 +68,7 @@ const BOMBS: Readonly<Record<string, readonly [schema: Schema, a: unknown]>> = {
 }
 
 describe.each(Object.entries(BOMBS))('G06 validation bomb: %s', (_name, [schema, a]) => {
-  test('a validation that is too expensive is refused before it starts, for arguments and for results', () => {
+  test('a validation that costs more than `schema_effort` is refused before it starts, for arguments and for results', () => {
     const begun = cpuTime()
     expect(argumentCheck(schema)({ a })).toMatchObject({
       ok: false,
@@ -124,6 +124,13 @@ test('a small invalid value gets all its errors, each a short text', () => {
   ]
   for (const { at, message } of all)
     expect(Math.max(at.length, message.length)).toBeLessThanOrEqual(LIMITS.schema_message_chars)
+})
+
+test('a value whose check costs more than `schema_effort_reporting` gets only its first error', () => {
+  const check = schemaCheck(over({ items: { type: 'string' } }))
+  const faults = (items: number) => check({ a: times(items, () => 0) }).filter(({ at }) => at !== '/a')
+  expect(LIMITS.schema_effort_reporting).toBe(100_000) // which 10,000 items cost, and 5 don't
+  expect([faults(5).length, faults(10_000).map(({ at }) => at)]).toEqual([5, ['/a/0']])
 })
 
 test('every keyword of the library that compares values is counted', () => {

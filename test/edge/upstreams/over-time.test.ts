@@ -244,6 +244,17 @@ test('of the progress of one call at most `upstream_notes` messages are kept', a
   expect(kept?.stderr.trimEnd().split('\n')).toEqual(Array.from({ length: 200 }, (_, n) => `note ${n}`))
 })
 
+test('the messages of one call that are kept have at most 64 KiB (`upstream_notes_chars`)', async () => {
+  const upstream = await protect('modern')
+  const note = { jsonrpc: '2.0', method: 'notifications/message', params: { data: 'x'.repeat(1_023) } }
+  upstream.fake.behaviours.set(
+    'act',
+    streaming((message) => [...Array.from({ length: 70 }, () => note), result(message, text('done'))]),
+  )
+  const { result: kept } = unwrap(await act(upstream))
+  expect([kept?.output, kept?.stderr.length]).toEqual(['done', 65_536]) // 64 lines
+})
+
 test('a tenant has at most as many upstreams as `upstreams` allows, and a known one can still be stored', async () => {
   const put = (name: string) =>
     fixtures.root('putUpstream', {

@@ -28,7 +28,7 @@ const write = (content: unknown): void => {
 const read = (environment: Record<string, string> = {}) => readConfig(path, environment)
 beforeEach(() => write(GOOD))
 
-test('a complete configuration file is read, with defaults for optional fields', () => {
+test('a complete configuration file is read, with defaults for optional fields, such as `run_folders_bytes` and `disk_free_bytes`', () => {
   const config = read()
   expect(config).toMatchObject({
     ok: true,

@@ -99,6 +99,36 @@ describe('slots', () => {
     expect(work.begun).toEqual(order)
   })
 
+  test.each([
+    [
+      '512 skill calls of a tenant may wait (`waiting_skill_calls_per_tenant`)',
+      'a/x 200, a/y 200, a/z 111',
+      'a/z',
+    ],
+    [
+      '1,024 skill calls may wait (`waiting_skill_calls`)',
+      'a/x 200, a/y 200, b/x 200, b/y 200, c/x 223',
+      'c/x',
+    ],
+  ])('W01 %s, and then a caller with its share is refused', async (_, waiting, last) => {
+    const slots = new ConcurrencySlots(1)
+    const held = Promise.withResolvers<void>()
+    const calls = [slots.take(['a', 'x', ''], LONG_MS, () => held.promise)]
+    const add = (caller: string, count: number) => {
+      const [tenant = '', who = ''] = caller.split('/')
+      for (let i = 0; i < count; i++)
+        calls.push(slots.take([tenant, who, ''], LONG_MS, async () => undefined))
+    }
+    for (const [caller = '', count] of waiting.split(', ').map((each) => each.split(' ')))
+      add(caller, Number(count))
+    expect(slots.isFull(['a', 'x', ''])).toBe(false)
+    add(last, 1)
+    expect(slots.isFull(['a', 'x', ''])).toBe(true)
+    expect(slots.isFull(['new', 'x', ''])).toBe(false)
+    held.resolve()
+    await Promise.all(calls)
+  })
+
   test('an expired slot goes to others, and its former holder takes none when it comes back', async () => {
     const [slots, work] = [new ConcurrencySlots(2), new Work()]
     const back = slots.take(['a', '', ''], 50, work.of('late'))

@@ -231,7 +231,7 @@ describe('a hostile skill always ends', () => {
     expect(skill.fuel_used).toBeLessThan(fuel)
   })
 
-  test('W07 a host call with far too large arguments is not passed on, and the skill gets an error', async () => {
+  test('W07 a host call with arguments above `skill_asked_bytes` is not passed on, and the skill gets an error', async () => {
     const set = {
       from: 'countersign:skill/kv@0.1.0',
       name: 'set',
@@ -278,7 +278,7 @@ describe('a hostile skill always ends', () => {
     expect([outcome, skill.fuel_used]).toEqual([{ kind: 'trap', detail: 'call stack exhausted' }, 40_000_000])
   })
 
-  test('W12 host calls in straight-line code, without a loop, are charged one by one', async () => {
+  test('W12 host calls in straight-line code, without a loop, are charged one by one (`skill_host_call_fuel`)', async () => {
     const many = Array.from({ length: 5_000 }, () => logged(0, 10)).flat()
     const call = await called(
       await enabled({ imports: [LOG], run: [...many, ...OK] }, { limits: { fuel: 5_000_000 } }),
