@@ -121,7 +121,7 @@ function* unlimitedPermit(
     }
 }
 
-/** What a permit without a limit may cover. No policy can mention the first type. */
+/** The scopes of a permit without a limit. No policy can mention the first type. */
 const EVERYTHING = [
   { type: 'Lint', words: 'everything' },
   { type: 'Tool', words: 'every tool' },

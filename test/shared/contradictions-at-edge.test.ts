@@ -30,9 +30,9 @@ import { type Changes, GONE, withChanges } from './tamper.ts'
 const CONNECTION = `${EX}.connections.0`
 const LEFT = { files: [{ path: 'a', sha256: OTHER, bytes: 1 }], left: [{ path: 'b', why: 'name' }], more: 0 }
 const infra = {
-  [`${EX}.outcome`]: { kind: 'infra', detail: 'x' },
-  'predicate.state': 'failed',
   'predicate.error': 'sandbox_failed',
+  'predicate.state': 'failed',
+  [`${EX}.outcome`]: { kind: 'infra', detail: 'x' },
 }
 
 /** Changes of the execution's fields that are wrong for every call of the edge. */
@@ -130,7 +130,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
   },
 }
 
-/** What the edge finds before it signs. It has no schema to pass, because it wrote the statement. */
+/** The findings of the edge before it signs. It has no schema to pass, because it wrote the statement. */
 function byEdge(bundle: Bundle, to: Changes): Verdict {
   const statement = withChanges(statementIn(bundle), resigned(bundle, to))
   const at = contradictions(statement, { grant: grantIn(bundle), plan: bundle.call.plan }).map(

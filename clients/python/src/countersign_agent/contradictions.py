@@ -59,17 +59,12 @@ ENDS = {"A": ENDS_OF_SKILLS, "B": ENDS_OF_PROCESSES, "C": ENDS_OF_PROCESSES, "M"
 ENDS_OF_SOME = {kind for kinds in ENDS.values() for kind in kinds}
 #: Outcomes of a process that nobody stopped.
 UNSTOPPED = ("exit", "signal", "memory_cap", "invalid_output")
+_SANDBOX_REFUSALS = ("sandbox_unavailable", "invalid_input")
 #: Refusals that come after something was started, but before the tool.
 REFUSED_LATE = {
     "A": ("skill_disabled",),
-    "B": ("sandbox_unavailable", "invalid_input"),
-    "C": (
-        "sandbox_unavailable",
-        "invalid_input",
-        "workspace_scope_denied",
-        "upstream_unavailable",
-        "tool_changed",
-    ),
+    "B": _SANDBOX_REFUSALS,
+    "C": (*_SANDBOX_REFUSALS, "workspace_scope_denied", "upstream_unavailable", "tool_changed"),
     "M": ("upstream_unavailable",),
 }
 #: State and error of the outcomes that have one pair; ``_ending_of`` has the others.

@@ -4,6 +4,7 @@
 
 import { expect, test } from 'vitest'
 import { FUEL_ACCOUNTING } from '../../../../edge/skills/execution/isolate-fuel.ts'
+import { Global } from '../../../support/skills/wasm.ts'
 
 type Account = {
   readonly used: number
@@ -37,7 +38,7 @@ function accounting() {
       this.work = work
     }
   }
-  const wasm = { promising: (run: unknown) => run, Global: WebAssembly.Global, Instance, Suspending }
+  const wasm = { promising: (run: unknown) => run, Global, Instance, Suspending }
   const names = ['WebAssembly', 'TextDecoder', 'Date', 'globalThis', 'Refused']
   const build = new Function(...names, `${FUEL_ACCOUNTING}\nreturn { FuelAccount, collectGarbage }`)
   const parts = build(
@@ -52,7 +53,7 @@ function accounting() {
   }
   const account = new parts.FuelAccount(1_000_000_000, waitForTurn)
   const { fuel, more } = account.instance(null, {}).countersign
-  /** Uses up a slice in so many milliseconds, and returns the next slice. */
+  /** Uses up a slice in `ms` milliseconds, and returns the next slice. */
   const next = async (ms: number): Promise<number> => {
     clock.now += ms
     fuel.value = 0n
