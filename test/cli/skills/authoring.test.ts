@@ -292,6 +292,13 @@ describe('a link out of the folder', () => {
     })
     expect(existsSync(join(linked, 'dist/hello-1.0.0.skill.json'))).toBe(false)
   })
+
+  test('a symlink among AssemblyScript sources is reported before the compiler runs, which takes seconds', async () => {
+    write('early/skill.toml', readFileSync(join(folder, 'hello/skill.toml'), 'utf8'))
+    write('early/assembly/index.ts', 'this does not compile')
+    symlinkSync('/etc', join(folder, 'early/notes'))
+    expect((await run('skill', 'build', 'early')).err).toMatch(/^countersign: `early\/notes` is a symlink /)
+  })
 })
 
 test('the build explains a file in place of its dist folder, and an invalid package.json', async () => {
