@@ -121,7 +121,7 @@ function* unlimitedPermit(
     }
 }
 
-/** The scopes of a permit without a limit. No policy can mention the first type. */
+/** The types that a permit without a limit may cover. No policy can mention the first. */
 const EVERYTHING = [
   { type: 'Lint', words: 'everything' },
   { type: 'Tool', words: 'every tool' },

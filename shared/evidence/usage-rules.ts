@@ -31,7 +31,7 @@ export function* streamFaults(
 /** The most bytes that a character of a text, as JavaScript counts them, has in UTF-8. */
 const UTF8_BYTES = 3
 
-/** Compares the use of a skill with its plan. */
+/** A skill's use, compared with its plan. */
 export function* usageFaults(
   { fuel_used, memory_bytes, host_calls }: Pick<SkillUse, 'fuel_used' | 'memory_bytes' | 'host_calls'>,
   { limits, executor: { capabilities } }: SkillPlan,

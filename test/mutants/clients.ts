@@ -78,11 +78,6 @@ export const CLIENTS: readonly Held[] = [
         'In Python a statement names a grant of another worker.',
       ],
       [
-        'contradicts = not listed if verdict in LISTED else verdict == "host_not_listed" and listed',
-        'contradicts = False',
-        'In Python connections to hosts that the plan does not name are verified.',
-      ],
-      [
         'if one != most if at_edge else not lower:',
         'if one is None:',
         'In Python a call that exceeded the limits of its plan is verified.',
@@ -92,13 +87,32 @@ export const CLIENTS: readonly Held[] = [
         'if False:',
         'In Python a call without the cgroup that its plan requires is verified.',
       ],
+    ],
+  },
+  {
+    area: 'clients',
+    file: 'clients/python/src/countersign_agent/connection_rules.py',
+    tests: ['test/clients/verify.test.ts'],
+    lines: [
+      [
+        'contradicts = not listed if verdict in LISTED else verdict == "host_not_listed" and listed',
+        'contradicts = False',
+        'In Python connections to hosts that the plan does not name are verified.',
+      ],
       [
         'if _bytes_of(connections) > most and _bytes_of(capped) == 0:',
         'if False:',
         'In Python a call that sent more than its plan allows is verified.',
       ],
+    ],
+  },
+  {
+    area: 'clients',
+    file: 'clients/python/src/countersign_agent/usage_rules.py',
+    tests: ['test/clients/verify.test.ts'],
+    lines: [
       [
-        'if _int(skill[used]) > _int(limits[most]):',
+        'if whole(skill[name]) > whole(limits[most]):',
         'if False:',
         'In Python a skill that used more than its plan allows is verified.',
       ],

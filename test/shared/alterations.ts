@@ -47,6 +47,24 @@ export type Unverifiable = { readonly to: Changes; readonly why: string; readonl
 export const OTHER = sha256('other')
 export const EX = 'predicate.execution'
 export const F = 'predicate.facts'
+/** Output files that a call left. */
+export const LEFT = {
+  files: [{ path: 'a', sha256: OTHER, bytes: 1 }],
+  left: [{ path: 'b', why: 'name' }],
+  more: 0,
+}
+/** A failure of the executor, which every call can have. */
+export const DETAIL_UNKNOWN: readonly [string, Unverifiable] = [
+  `${EX}.outcome.detail`,
+  {
+    to: {
+      [`${EX}.outcome`]: { kind: 'infra', detail: 'x' },
+      'predicate.state': 'failed',
+      'predicate.error': 'sandbox_failed',
+    },
+    why: 'how it failed',
+  },
+]
 
 export const set = (path: string, to: unknown): readonly [string, Alteration] => [
   path,

@@ -11,9 +11,11 @@ import { LIMITS } from '../../shared/limits.ts'
 import {
   type Alteration,
   all,
+  DETAIL_UNKNOWN,
   EX,
   expectRefusedAt,
   FIELDS,
+  LEFT,
   moreThanDefault,
   OTHER,
   OUTSIDE,
@@ -28,12 +30,6 @@ import { EDGE, grantIn, NOW, SKILL_PLAN, skillBundle, statementIn, upstreamBundl
 import { type Changes, GONE, withChanges } from './tamper.ts'
 
 const CONNECTION = `${EX}.connections.0`
-const LEFT = { files: [{ path: 'a', sha256: OTHER, bytes: 1 }], left: [{ path: 'b', why: 'name' }], more: 0 }
-const infra = {
-  'predicate.error': 'sandbox_failed',
-  'predicate.state': 'failed',
-  [`${EX}.outcome`]: { kind: 'infra', detail: 'x' },
-}
 
 /** Changes of the execution's fields that are wrong for every call of the edge. */
 const COMMON: readonly (readonly [string, Alteration])[] = [
@@ -66,7 +62,7 @@ const COMMON: readonly (readonly [string, Alteration])[] = [
 ]
 
 const KNOWN_TO_EDGE: readonly (readonly [string, Unverifiable])[] = [
-  [`${EX}.outcome.detail`, { to: infra, why: 'how it failed' }],
+  DETAIL_UNKNOWN,
   [
     `${EX}.stdout.sha256`,
     { to: { [`${EX}.stdout.sha256`]: OTHER }, why: 'a bundle does not contain the output' },
@@ -130,7 +126,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
   },
 }
 
-/** The findings of the edge before it signs. It has no schema to pass, because it wrote the statement. */
+/** The edge’s own comparison, before it signs. It wrote the statement, so it parses none. */
 function byEdge(bundle: Bundle, to: Changes): Verdict {
   const statement = withChanges(statementIn(bundle), resigned(bundle, to))
   const at = contradictions(statement, { grant: grantIn(bundle), plan: bundle.call.plan }).map(

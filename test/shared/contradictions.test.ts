@@ -13,10 +13,12 @@ import { STATEMENT_TYPE } from '../../shared/evidence/statement.ts'
 import {
   type Alteration,
   all,
+  DETAIL_UNKNOWN,
   EX,
   expectRefusedAt as expectAllRefuseAt,
   F,
   FIELDS,
+  LEFT,
   moreThanDefault,
   OTHER,
   OUTSIDE,
@@ -48,7 +50,6 @@ const UPSTREAM = {
   request_sha256: OTHER,
   response_sha256: OTHER,
 }
-const LEFT = { files: [{ path: 'a', sha256: OTHER, bytes: 1 }], left: [{ path: 'b', why: 'name' }], more: 0 }
 const CONNECTION = `${EX}.connections.0`
 
 const ALTERED: ReadonlyMap<string, Alteration> = new Map([
@@ -94,17 +95,7 @@ const UNVERIFIABLE: ReadonlyMap<string, Unverifiable> = new Map<string, Unverifi
       why: 'how a program ended',
     },
   ],
-  [
-    `${EX}.outcome.detail`,
-    {
-      to: {
-        [`${EX}.outcome`]: { kind: 'infra', detail: 'x' },
-        'predicate.state': 'failed',
-        'predicate.error': 'sandbox_failed',
-      },
-      why: 'how it failed',
-    },
-  ],
+  DETAIL_UNKNOWN,
   [
     `${EX}.stdout.sha256`,
     {

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Union
 
 from .canonical import canonical, digest_of, parse
-from .contradictions import CHECK_NAMES, EDGE, ISOLATE, UPSTREAM, contradictions
+from .checks import CHECK_NAMES, EDGE, ISOLATE, UPSTREAM
+from .contradictions import contradictions
 from .ed25519 import is_public_key, is_signed_by
 
 STATEMENT_TYPE = "application/vnd.in-toto+json"
