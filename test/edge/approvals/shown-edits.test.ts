@@ -1,9 +1,7 @@
-// Promise: an approval’s arguments are changed a bounded number of times, and what a page shows of a
-// change is bounded and says how much it leaves out.
+// Promise: what a page shows of changed arguments is bounded, and says how much it leaves out.
 
 import { expect, test } from 'vitest'
 import { changesOf } from '../../../edge/approvals/argument-edits.ts'
-import { revise } from '../../../edge/decision/revision.ts'
 import { textToChange } from '../../../edge/pages/edit-arguments-page.tsx'
 import { markerFor, Redaction } from '../../../edge/secrets/redaction.ts'
 
@@ -35,28 +33,4 @@ test('arguments of 8,000 characters can be edited on a page (`page_edit_chars`),
   const text = (chars: number) =>
     textToChange({ ok: true, value: { arguments: { a: 'x'.repeat(chars - 13) } } })
   expect([text(8_000)?.length, text(8_001)]).toEqual([8_000, null])
-})
-
-test('the arguments of one call can be changed eight times (`LIMITS.edits`), then another change is refused', () => {
-  // Only these parts are read before the changed arguments are.
-  type Given = Parameters<typeof revise>
-  const directory = {
-    agents: new Map([['a', {}]]),
-    listings: new Map(),
-    tools: new Map([['a-tool', { tool: { digest: 'd' } }]]),
-  } as unknown as Given[0]
-  const row = { record: { agent: 'a' } } as unknown as Given[1]
-  const changed = (times: number) => {
-    const status = { approval: { edits: Array(times).fill({}) } }
-    const record = { proposal: { tool: { name: 'a-tool', digest: 'd' } }, status } as unknown as Given[2]
-    const revised = revise(
-      directory,
-      row,
-      record,
-      { args: {}, channel: 'api' },
-      { used: 'uncounted', now: 0 },
-    )
-    return revised.ok ? 'changed' : revised.error.code
-  }
-  expect([changed(7), changed(8)]).toEqual(['unavailable', 'limit_reached']) // at seven the next check answers
 })

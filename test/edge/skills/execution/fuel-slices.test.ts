@@ -31,13 +31,19 @@ function accounting() {
       Object.assign(this, imports) // an instance shows what it would have got
     }
   }
+  class Global {
+    value: bigint
+    constructor(_type: unknown, value: bigint) {
+      this.value = value
+    }
+  }
   class Suspending {
     readonly work: () => Promise<void>
     constructor(work: () => Promise<void>) {
       this.work = work
     }
   }
-  const wasm = { promising: (run: unknown) => run, Global: WebAssembly.Global, Instance, Suspending }
+  const wasm = { promising: (run: unknown) => run, Global, Instance, Suspending }
   const names = ['WebAssembly', 'TextDecoder', 'Date', 'globalThis', 'Refused']
   const build = new Function(...names, `${FUEL_ACCOUNTING}\nreturn { FuelAccount, collectGarbage }`)
   const parts = build(
