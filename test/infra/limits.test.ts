@@ -11,10 +11,12 @@ import { LIMITS } from '../../shared/limits.ts'
 const UNNAMED: Partial<Record<keyof typeof LIMITS, string>> = {
   agent_deliveries_at_once: 'no test yet',
   answers_at_once: 'no test yet',
+  calls_per_run: 'no test yet',
   challenge_ms: 'no test yet',
   challenge_tenants: 'no test yet',
   claim_again_ms: 'no test yet',
   console_pause_ms: 'no test yet',
+  edits: 'no test yet',
   explanation_tried_chars: 'no test yet',
   hook_wait_s: 'no test yet',
   list_scan: 'no test yet',
@@ -38,6 +40,7 @@ const UNNAMED: Partial<Record<keyof typeof LIMITS, string>> = {
   standing: 'no test yet',
   stdio_exit_ms: 'no test yet',
   trials_ms: 'no test yet',
+  unknown_body_bytes: 'no test yet',
   upstream_calls: 'no test yet',
   upstream_listing_ms: 'no test yet',
 }
