@@ -58,7 +58,7 @@ function accounting() {
   }
   const account = new parts.FuelAccount(1_000_000_000, waitForTurn)
   const { fuel, more } = account.instance(null, {}).countersign
-  /** Uses up a slice in so many milliseconds, and returns the next slice. */
+  /** Uses up a slice in this many milliseconds, and returns the next slice. */
   const next = async (ms: number): Promise<number> => {
     clock.now += ms
     fuel.value = 0n
