@@ -470,7 +470,7 @@ describe('unexpected answers of the edge', () => {
     ['broken JSON', ['call', 'x', '--args', '{'], '`--args`: the text ends too early'],
     ['JSON with a duplicate name', ['call', 'x', '--args', '{"a":1,"a":2}'], 'appears twice'],
     ['a JSON list as arguments', ['call', 'x', '--args', '[]'], 'one JSON object'],
-    ['too long a wait', ['call', 'x', '--wait', '61'], 'from 0 to 60'],
+    ['a wait above `wait_s`', ['call', 'x', '--wait', '61'], 'from 0 to 60'],
     ['an invalid tool name', ['call', 'X Y'], '`tool`'],
     ['an invalid call id', ['attestation', 'x'], 'not a call id'],
     ['a path in place of an id', ['runs', 'show', '../../v1/agents'], '`run`'],

@@ -178,6 +178,15 @@ test('a legacy client gets a pending result, and reads the final one with `count
   )
 })
 
+test('a result has at most 16 KiB of a tool’s output (`mcp_output_chars`), and says how to read on', async () => {
+  const { client, meta, call } = await calls.clientInRun('legacy')
+  const answering = client.call(tool, { text: 'long' }, { meta })
+  await calls.proposed(call(1))
+  await peer.run(call(1), { stdout: 'x'.repeat(16_385) })
+  expect(textOf(await answering).split('\n')[0]).toBe('x'.repeat(16_384))
+  expect(textOf(await client.call('countersign_result', { call: call(1), part: 2 }))).toMatch(/^x(?:\n|This)/)
+})
+
 test('a rejection by an approver reaches the model with its reason', async () => {
   const { client, meta, call } = await calls.clientInRun('legacy')
   const answering = client.call(sensitive, { text: 'b' }, { meta })

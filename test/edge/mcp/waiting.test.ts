@@ -388,6 +388,14 @@ test('a request of a client that supports tasks is held for two seconds (`mcp_ho
   expect(Math.round(waited / 1_000)).toBe(2)
 })
 
+test('a task’s answer can be fetched for a day after its call could have ended (`mcp_task_ms`)', async () => {
+  const { client, meta } = await calls.clientInRun('modern', TASKS)
+  const created = await client.call(sensitive, { text: 'x' }, { meta, wait: 0 })
+  const quarter = 15 * 60_000 // for the approval, and then for a worker’s claim
+  const left = Number(created['ttlMs']) - 86_400_000 - 2 * quarter
+  expect(Math.abs(left)).toBeLessThan(5_000)
+})
+
 test('a progress message has at most 200 characters of a line (`mcp_progress_chars`)', async () => {
   const { client, meta, call } = await calls.clientInRun('modern')
   const exchange = await client.send(

@@ -15,7 +15,7 @@ const tool = await fixtures.tool()
 const HMAC_KEY = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
 type Put = (name: string) => ReturnType<Client>
 
-/** Puts `count` things at once, and returns how many were accepted and the refusals. */
+/** Puts this many things, and returns how many were accepted and the refusals. */
 async function putAll(put: Put, count: number): Promise<[accepted: number, refusals: string[]]> {
   const answers: Awaited<ReturnType<Put>>[] = []
   for (let n = 0; n < count; n += 20)

@@ -4,7 +4,6 @@
 
 import { expect, test } from 'vitest'
 import { FUEL_ACCOUNTING } from '../../../../edge/skills/execution/isolate-fuel.ts'
-import { Global } from '../../../support/skills/wasm.ts'
 
 type Account = {
   readonly used: number
@@ -32,6 +31,12 @@ function accounting() {
       Object.assign(this, imports) // an instance shows what it would have got
     }
   }
+  class Global {
+    value: bigint
+    constructor(_type: unknown, value: bigint) {
+      this.value = value
+    }
+  }
   class Suspending {
     readonly work: () => Promise<void>
     constructor(work: () => Promise<void>) {
@@ -53,7 +58,7 @@ function accounting() {
   }
   const account = new parts.FuelAccount(1_000_000_000, waitForTurn)
   const { fuel, more } = account.instance(null, {}).countersign
-  /** Uses up a slice in `ms` milliseconds, and returns the next slice. */
+  /** Uses up a slice in this many milliseconds, and returns the next slice. */
   const next = async (ms: number): Promise<number> => {
     clock.now += ms
     fuel.value = 0n
