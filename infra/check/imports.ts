@@ -92,7 +92,7 @@ const SOLE_IMPORTERS: readonly SoleImporter[] = [
   {
     packages: ['child_process', 'cluster'],
     // A spawned process has the worker's own rights. Operators pipe mail into their own sendmail,
-    // and authors run their own compilers. A backup runs `sync` and the program that resumes the edge (0128).
+    // and authors run their own compilers. A backup runs `sync` and the program that resumes the edge (0130).
     may: [
       '^worker/sandbox/',
       '^cli/channels/outbox-drain\\.ts$',
