@@ -98,7 +98,7 @@ test('a shadow version is listed as such and reports the calls that it would hav
 })
 
 test.each([
-  [['rehearse', 'nowhere'], /can't be read/],
+  [['rehearse', 'nowhere'], /can’t be read/],
   [['rehearse', '999999'], /no version 999999/],
   [['rehearse', '1', '--days', 'x'], /`--days` takes a number/],
   [['rehearse', '1', '--days', '1000'], /days/],

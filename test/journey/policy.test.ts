@@ -138,7 +138,7 @@ test.each([
   [['activate', 'latest'], /a version is a number/],
   [['diff', '1', '--against', 'x'], /against/],
   [['put', 'mine', '--expect', 'latest'], /--expect 7/],
-  [['put', 'nowhere'], /can't be read/],
+  [['put', 'nowhere'], /can’t be read/],
   [['put', '.'], /contains no .cedar file/],
   [['show', '--only', 'nothing'], /this version has no policy text `nothing`/],
   [['show', '999999'], /no version 999999/],
