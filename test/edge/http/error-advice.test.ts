@@ -493,7 +493,7 @@ test('a worker names each setting of its configuration that is missing or of the
   })
   expect(readConfig(path, {})).toEqual({
     ok: false,
-    error: `the configuration \`${path}\` can't be used; ${[
+    error: `the configuration \`${path}\` can’t be used; ${[
       '`edge_url`: must be text, not a number',
       `\`pool\`: ${NAME}`,
       '`redis_url`: is missing; it must be text',
