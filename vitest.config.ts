@@ -17,7 +17,7 @@ const UNIT_WORKERS = 4
  * More than two cores, because a file of these uses about a third of a core and waits for the rest
  * of its time.
  */
-const PROCESS_WORKERS = 4
+const PROCESS_WORKERS = 3
 
 const common = {
   pool: 'forks',
