@@ -11,6 +11,7 @@ import { LIMITS } from '../../shared/limits.ts'
 const UNNAMED: Partial<Record<keyof typeof LIMITS, string>> = {
   agent_deliveries_at_once: 'no test yet',
   answers_at_once: 'no test yet',
+  backup_manifest_bytes: 'no test yet',
   calls_per_run: 'no test yet',
   challenge_ms: 'no test yet',
   challenge_tenants: 'no test yet',
@@ -31,7 +32,6 @@ const UNNAMED: Partial<Record<keyof typeof LIMITS, string>> = {
   rehearsal_runs: 'no test yet',
   skill_code_bytes: 'no test yet',
   skill_detail_chars: 'no test yet',
-  skill_log_chars: 'no test yet',
   skill_log_spare_chars: 'no test yet',
   skill_part_bytes: 'no test yet',
   skill_versions: 'no test yet',
