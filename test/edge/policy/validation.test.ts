@@ -327,7 +327,7 @@ test.each<[name: string, of: (n: number) => string]>([
   expect(stood).toEqual(depths.slice(0, stood.length))
 })
 
-test('a policy may be nested 48 levels deep (`policy_depth`) and join 256 conditions (`policy_conditions`)', () => {
+test('a policy nested deeper than 48 levels (`policy_depth`), or with more than 256 conditions (`policy_conditions`), is refused', () => {
   const errors = (text: string) => {
     const answer = check(text)
     return answer.ok ? [] : (answer.error.errors ?? []).map(({ message }) => message)
