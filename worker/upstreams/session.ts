@@ -106,18 +106,20 @@ async function* linesIn(
   try {
     for await (const chunk of output) {
       inAll += chunk.byteLength
-      let from = 0
-      for (let end = chunk.indexOf(LINE_FEED); end >= 0; end = chunk.indexOf(LINE_FEED, from)) {
-        yield ok(Buffer.concat([...parts, chunk.subarray(from, end)]))
+      for (let from = 0; from < chunk.byteLength; ) {
+        const end = chunk.indexOf(LINE_FEED, from)
+        const part = chunk.subarray(from, end < 0 ? undefined : end)
+        inLine += part.byteLength
+        if (inLine > MAX_UPSTREAM_LIMITS.net_bytes || inAll > LIMITS.stdio_bytes) {
+          yield err({ kind: 'too_large', why: 'the server wrote more than a call may' })
+          return
+        }
+        parts.push(end < 0 ? Buffer.from(part) : part)
+        if (end < 0) break
+        yield ok(Buffer.concat(parts))
         parts = []
         inLine = 0
         from = end + 1
-      }
-      parts.push(Buffer.from(chunk.subarray(from)))
-      inLine += chunk.byteLength - from
-      if (inLine > MAX_UPSTREAM_LIMITS.net_bytes || inAll > LIMITS.stdio_bytes) {
-        yield err({ kind: 'too_large', why: 'the server wrote more than a call may' })
-        return
       }
     }
   } catch {
