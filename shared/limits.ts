@@ -111,7 +111,7 @@ export const LIMITS = {
    * How long a backup may stop the edge. A third of a lease, so that no call loses its worker by it.
    */
   backup_pause_ms: 4_000,
-  /** The manifest of a backup: about 150 bytes for each file, so a million files. */
+  /** The manifest of a backup: about 250 bytes for each file, so a million files. */
   backup_manifest_bytes: 256 * MiB,
   /**
    * A worker's next process serves after its predecessor was silent for this long or announced its

@@ -98,7 +98,16 @@ async function backUp(installation: Installation, folder: string): Promise<Resul
     files: paths.map((path) => ({ path, ...summarise(join(to, path)) })),
   }
   syncDisk(folder)
-  writeDurably(join(folder, MANIFEST_FILE), sealManifest(manifest, signer))
+  const sealed = sealManifest(manifest, signer)
+  if (sealed.length > LIMITS.backup_manifest_bytes)
+    return err(
+      trouble(
+        'too_many_files',
+        'the storage has more files than a backup can list',
+        'stop the edge, and copy its state folder whole',
+      ),
+    )
+  writeDurably(join(folder, MANIFEST_FILE), sealed)
   return ok({ manifest, stopped_ms: cut.value.stopped_ms })
 }
 
@@ -128,7 +137,7 @@ async function copyAtOneMoment(objects: string, to: string): Promise<Result<Cut,
     trouble(
       'too_busy',
       'the files changed faster than they could be copied, or the edge could not be stopped for a moment',
-      'run it as the user of the edge or as root, when there is less to do; or stop the edge first',
+      'run it as a user who may stop the edge, when there is less to do; or stop the edge first',
     ),
   )
 }

@@ -98,8 +98,15 @@ function putInPlace(
     existsSync(objects) && databasesIn(objects).length > 0
       ? `${objects}.replaced-${mark.restored_at_ms}`
       : null
+  // A unit starts with the configuration that was rendered before, which does not have the mark.
+  rmSync(join(dirname(objects), 'config.capnp'), { force: true })
   if (kept !== null) renameSync(objects, kept)
-  renameSync(draft, objects)
+  try {
+    renameSync(draft, objects)
+  } catch (thrown) {
+    if (kept !== null) renameSync(kept, objects)
+    throw thrown
+  }
   syncDisk(objects)
   return ok(outputOf(manifest, kept))
 }

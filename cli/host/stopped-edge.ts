@@ -26,7 +26,8 @@ export async function whileStopped<T>(
   })
   const gone = once(resumer, 'close')
   try {
-    await Promise.race([once(resumer.stdout, 'data'), gone])
+    const ready = await Promise.race([once(resumer.stdout, 'data').then(() => true), gone.then(() => false)])
+    if (!ready) return undefined
     const until = Date.now() + LIMITS.backup_pause_ms
     for (const pid of pids) process.kill(pid, 'SIGSTOP')
     while (!pids.every(isStopped) && Date.now() < until) await sleep(1)
@@ -34,8 +35,17 @@ export async function whileStopped<T>(
     const result = work(until)
     return Date.now() < until && pids.every(isStopped) ? result : undefined
   } finally {
+    for (const pid of pids) resume(pid) // the resumer may be gone
     resumer.stdin.end()
     await gone
+  }
+}
+
+function resume(pid: number): void {
+  try {
+    process.kill(pid, 'SIGCONT')
+  } catch {
+    // It has ended.
   }
 }
 

@@ -94,7 +94,7 @@ export const SANDBOX: readonly Held[] = [
         'A fast transfer exceeds the limit, and nothing says so.',
       ],
       [
-        'this.#entries.length + this.#unknownClients >= this.#limits.connections ||',
+        'this.#entries.length + this.#unknownClients + this.#dialling >= this.#limits.connections ||',
         '',
         'A tool makes as many connections as it likes.',
       ],

@@ -90,3 +90,14 @@ test('a process that can’t be stopped for a moment is no cut', async () => {
   await once(gone, 'close')
   await expect(whileStopped([gone.pid ?? 0], () => true)).rejects.toThrow('ESRCH')
 })
+
+test('a process is not stopped if nothing could resume it', async () => {
+  const { execPath } = process
+  process.execPath = '/bin/false'
+  try {
+    expect(await whileStopped([pid], () => 'stopped')).toBeUndefined()
+  } finally {
+    process.execPath = execPath
+  }
+  await goesOn()
+})

@@ -108,7 +108,7 @@ export class Egress {
     const to = parseAuthority(authority)
     if (to === undefined) return this.refuse('malformed', { host: authority, port: 0 })
     if (
-      this.#entries.length + this.#unknownClients >= this.#limits.connections ||
+      this.#entries.length + this.#unknownClients + this.#dialling >= this.#limits.connections ||
       this.#busy >= EGRESS_CAPS.at_once ||
       this.#bytesOfClosed >= this.#limits.bytes
     ) {
