@@ -57,6 +57,19 @@ export const SANDBOX: readonly Held[] = [
   },
   {
     area: 'egress',
+    file: 'worker/sandbox/network/relay.ts',
+    tests: ['test/escape/network/relay.test.ts'],
+    titled: 'a relay counts as dead',
+    lines: [
+      [
+        'isRunning(this.#holder) && runsNow(this.pid)',
+        'isRunning(this.#holder)',
+        'A call gets a relay that has ended, and reaches none of its hosts.',
+      ],
+    ],
+  },
+  {
+    area: 'egress',
     file: 'worker/sandbox/network/tls-client-hello.ts',
     tests: ['test/escape/network/public-address.test.ts'],
     lines: [

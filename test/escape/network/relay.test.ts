@@ -1,9 +1,13 @@
 // No call receives a relay that ended in the pool. Bytes through a relay arrive whole, whichever
 // side ends first.
 
-import { readFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
-import { expect, test } from 'vitest'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { Relay } from '../../../worker/sandbox/network/relay.ts'
+import { findHost } from '../../../worker/sandbox/plan/host-programs.ts'
 import { eventually } from '../../support/eventually.ts'
 import { Arena, attack, attackReport, planOf } from '../arena/arena.ts'
 import { descendantsOf, parentOf } from '../arena/census.ts'
@@ -29,6 +33,20 @@ test('no call receives a relay that was killed in the pool', async () => {
   for (let i = 0; i < 3; i++)
     expect((await arena.launch({ plan })).outcome).toEqual({ kind: 'exit', code: 0 })
   await arena.close()
+})
+
+test('a relay counts as dead as soon as the kernel has ended it, before Node reports its end', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'csr-'))
+  const relay = await Relay.prepare((await findHost()).programs, folder)
+  onTestFinished(async () => {
+    await relay.close()
+    rmSync(folder, { recursive: true })
+  })
+  expect(relay.isAlive).toBe(true)
+  process.kill(relay.pid, 'SIGKILL')
+  const until = Date.now() + 5_000
+  while (parentOf(`${relay.pid}`) !== 0 && Date.now() < until); // without a turn of the event loop
+  expect([parentOf(`${relay.pid}`), relay.isAlive]).toEqual([0, false])
 })
 
 /** Sends everything, half-closes, and reads on. */

@@ -14,7 +14,7 @@ import { ownFolder, removeFolder } from '../../host/owned-folders.ts'
 import { QUOTA_SUBS } from '../limits/namespace-quota.ts'
 import { joinNetwork } from '../plan/argv.ts'
 import type { Programs } from '../plan/host-programs.ts'
-import { killGroup } from '../process/process-tree.ts'
+import { killGroup, runsNow } from '../process/process-tree.ts'
 import { EGRESS_CAPS } from './egress.ts'
 import { proxyServer } from './http-proxy.ts'
 
@@ -52,7 +52,7 @@ export class Relay {
   }
 
   get isAlive(): boolean {
-    return isRunning(this.#holder)
+    return isRunning(this.#holder) && runsNow(this.pid)
   }
 
   static async prepare(programs: Programs, root: string): Promise<Relay> {

@@ -70,6 +70,9 @@ function unlessShort<T>(look: () => T): T | undefined {
 
 const hasEnded = (state: string | undefined): boolean => state === undefined || state === 'Z' || state === 'X'
 
+/** Whether a child of ours runs: Node reports its end later than the kernel. */
+export const runsNow = (pid: number): boolean => unlessShort(() => !hasEnded(statusOf(pid)?.state)) === true
+
 /**
  * Ends the sandbox whose process 1 is `pid`, and returns whether it is empty. Process 1 becomes a
  * zombie only after everything in its namespace is gone. The host's own init may be slow to collect
