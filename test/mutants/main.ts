@@ -10,11 +10,12 @@ import { sayOnStderr as say } from '../../infra/setup.ts'
 import { ROOT } from '../../infra/state.ts'
 import { fail } from '../../infra/terminal.ts'
 import { type Copy, copyTree } from './copy.ts'
+import { laneOf } from './lanes.ts'
 import { MUTANTS } from './list.ts'
 import { lineAt, type Mutant, spanOf } from './mutant.ts'
 import { judge, type Tests, type Verdict } from './verdict.ts'
 
-/** Runs are parallel, each in its own copy; only one at a time of those that need a stack. */
+/** Runs are parallel, each in its own copy. */
 const LANES = 2
 /** The slowest tests of a mutant take a minute on two busy cores. */
 const LIMIT_MS = 5 * 60_000
@@ -35,32 +36,27 @@ process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stopping.abort())
 const copies = Array.from({ length: LANES }, (_, lane) => copyTree(join(folder, String(lane))))
 
-const needsStack = ({ tests }: Tests): boolean =>
-  tests.some(
-    (test) =>
-      /^test\/(?:faults|journey)\//.test(test) ||
-      readFileSync(join(ROOT, test), 'utf8').includes('sharedStack'),
-  )
-
 /** Runs `work` for each item. Starts nothing more after a signal. */
 async function each<T extends Tests>(
   all: readonly T[],
   work: (one: T, copy: Copy) => Promise<void>,
 ): Promise<void> {
-  const [withStack, without] = [all.filter(needsStack), all.filter((one) => !needsStack(one))]
+  const { alone = [], withStack = [], without = [] } = Object.groupBy(all, laneOf)
   const inLane = async (copy: Copy, lane: number): Promise<void> => {
     const next = (): T | undefined => (lane === 0 ? withStack.shift() : undefined) ?? without.shift()
     for (let one = next(); one !== undefined && !stopping.signal.aborted; one = next()) await work(one, copy)
   }
   await Promise.all(copies.map(inLane))
+  const [copy] = copies
+  for (const one of alone) if (copy !== undefined && !stopping.signal.aborted) await work(one, copy)
   if (stopping.signal.aborted) process.exit(130)
 }
 
 const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`
 const since = (moment: number): string => seconds(performance.now() - moment)
 
-// Groups the tests into at most four runs: whole files or chosen titles, with a stack or without.
-const kinds = Map.groupBy(wanted, (mutant) => `${needsStack(mutant)} ${mutant.titled === undefined}`)
+// Groups the tests into at most six runs: whole files or chosen titles, of each kind of lane.
+const kinds = Map.groupBy(wanted, (mutant) => `${laneOf(mutant)} ${mutant.titled === undefined}`)
 const unbroken = [...kinds.values()].map((mutants): Tests => {
   const titles = mutants.flatMap(({ titled }) => titled ?? [])
   return {
