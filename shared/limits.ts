@@ -452,6 +452,8 @@ export const LIMITS = {
   notices_per_hour: 60,
   /** Uses of each remote host function in one call, and the URL and headers of one request. */
   skill_host_calls: 1_000,
+  /** The harness of a call waits for each answer; an isolate that a skill controls might not. */
+  skill_requests_at_once: 1,
   skill_url_chars: 8 * KiB,
   skill_header_chars: 16 * KiB,
   /**

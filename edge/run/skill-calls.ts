@@ -3,21 +3,21 @@
 // for a worker, so nothing runs without a grant or twice (L1, L2). If this object dies in between,
 // nobody knows how the call ended, and the call ends when its lease expires.
 
-import { canonical, sha256 } from '../../shared/bytes/json.ts'
+import { canonical } from '../../shared/bytes/json.ts'
 import { seal } from '../../shared/evidence/dsse.ts'
-import type { Grant, Statement } from '../../shared/evidence/statement.ts'
-import { ISOLATE, STATEMENT_TYPE } from '../../shared/evidence/statement.ts'
+import type { Grant } from '../../shared/evidence/statement.ts'
+import { STATEMENT_TYPE } from '../../shared/evidence/statement.ts'
 import { failure } from '../../shared/failures.ts'
 import { attestationId } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { maskedHost } from '../../shared/plan/egress-hosts.ts'
-import type { Connection, Outcome, SkillPlan, StreamSummary } from '../../shared/plan/plan.ts'
+import type { Connection, Outcome, SkillPlan } from '../../shared/plan/plan.ts'
 import type { Result } from '../../shared/result.ts'
 import { err } from '../../shared/result.ts'
 import type { Env } from '../bindings.ts'
 import { channelObject, identityOf, outboundNetwork, skillObject } from '../bindings.ts'
 import type { CallRecord } from '../call/lifecycle.ts'
-import { executedAtEdge } from '../call/settlement.ts'
+import { skillStatement } from '../call/skill-statement.ts'
 import { directoryOf } from '../directory/directory.ts'
 import { KnownValues } from '../secrets/known-values.ts'
 import type { CpuTurn } from '../skills/execution/cpu-turns.ts'
@@ -44,11 +44,16 @@ export async function carryOutSkillCall(run: RunContext, n: number, signal: Abor
   const claimed = await claimForSkill(run, n)
   if (!claimed.ok) return
   const claim = claimed.value
+  await settle(run, claim, await executeClaim(run.env, claim, signal))
+}
+
+/** Waits for a turn and executes the call. Never throws. */
+export async function executeClaim(env: Env, claim: SkillClaim, signal: AbortSignal): Promise<Execution> {
   const inTurn = skillTurns.takeWithin(endOf(claim) - Date.now(), (turn) =>
-    executeInTurn(run.env, claim, turn, signal),
+    executeInTurn(env, claim, turn, signal),
   )
   const execution = await asInfraFailure<Execution | undefined>(inTurn, notStarted)
-  await settle(run, claim, execution ?? notStarted({ kind: signal.aborted ? 'cancelled' : 'timeout' }))
+  return execution ?? notStarted({ kind: signal.aborted ? 'cancelled' : 'timeout' })
 }
 
 const endOf = ({ grant, plan }: SkillClaim): number => grant.issued_at_ms + plan.limits.timeout_ms
@@ -130,57 +135,9 @@ function settle(run: RunContext, claim: SkillClaim, execution: Execution): Promi
     if (tx.row === undefined || record === undefined) return err(NO_CALL)
     const running = heldBy(record, claim.grant)
     if (!running.ok) return running
-    const { statement, output } = attestable(attestationId(tx.row.record.id, claim.n), claim, execution)
+    const { statement, output } = skillStatement(attestationId(tx.row.record.id, claim.n), claim, execution)
     const envelope = seal(STATEMENT_TYPE, statement, identityOf(run.env).signer)
     const { stdout, stderr } = output
     return attest(tx, record, running.value, { statement, envelope, output: { stdout, stderr } })
   })
 }
-
-/**
- * The statement that the edge signs. The isolate is not trusted: if its account of the call
- * contradicts the grant, the call failed.
- */
-function attestable(id: string, claim: SkillClaim, execution: Execution) {
-  const described = describe(id, claim, execution)
-  if (described.ok) return { statement: described.value, output: execution }
-  const detail = `the isolate’s account of the call contradicts its grant at ${described.error}`
-  const failed = { ...notStarted({ kind: 'infra', detail }), connections: execution.connections }
-  const statement = describe(id, claim, failed)
-  if (!statement.ok) throw new Error(`${detail}, and without it at ${statement.error}`)
-  return { statement: statement.value, output: failed }
-}
-
-function describe(
-  id: string,
-  { grant, plan, skill }: SkillClaim,
-  execution: Execution,
-): Result<Statement, string> {
-  const { outcome, stdout, stderr, used, connections } = execution
-  return executedAtEdge(id, grant, plan, {
-    outcome,
-    stdout: summaryOf(stdout),
-    stderr: summaryOf(stderr),
-    connections: [...connections],
-    executor: ISOLATE,
-    sandbox_enforcement: 'isolate',
-    profile_sha256: null,
-    argv_sha256: null,
-    limits: plan.limits,
-    skill: {
-      digest: skill.digest,
-      component_sha256: skill.component.sha256,
-      modules: skill.modules.map(({ name, sha256 }) => ({ name, sha256 })),
-      ...used,
-    },
-    started_at_ms: grant.issued_at_ms,
-    ended_at_ms: Date.now(),
-  })
-}
-
-const summaryOf = (bytes: Buffer): StreamSummary => ({
-  bytes: bytes.byteLength,
-  sha256: sha256(bytes),
-  kept: bytes.byteLength,
-  truncated: false,
-})

@@ -266,4 +266,63 @@ export const SKILLS: readonly Held[] = [
       ],
     ],
   },
+  {
+    area: 'skills',
+    file: 'edge/skills/execution/host.ts',
+    tests: ['test/edge/skills/execution/host.test.ts'],
+    lines: [
+      [
+        'if (this.#underWay >= LIMITS.skill_requests_at_once) return BUSY',
+        '',
+        'A skill that controls its isolate sends more requests than its plan allows, all at once.',
+      ],
+      ['this.#underWay -= 1', '', 'A skill makes one request only, and every later one fails.'],
+      [
+        '      this.#bytes += bytes\n',
+        '',
+        'A skill receives more bytes than its plan allows, over several requests.',
+      ],
+    ],
+  },
+  {
+    area: 'evidence',
+    file: 'edge/skills/execution/isolate-answer.ts',
+    tests: ['test/edge/skills/execution/host.test.ts'],
+    lines: [
+      [
+        'z.partialRecord(z.enum(HOST_FUNCTIONS), z.int().min(0))',
+        'z.record(z.string(), z.int().min(0))',
+        'A skill that controls its isolate fills a statement with names, or makes it impossible to sign.',
+      ],
+    ],
+  },
+  {
+    area: 'evidence',
+    file: 'edge/run/skill-calls.ts',
+    tests: ['test/edge/run/skill-calls.test.ts'],
+    lines: [
+      [
+        'await asInfraFailure<Execution | undefined>(inTurn, notStarted)',
+        'await inTurn',
+        'A call that a defect of the edge ended is never settled, and nobody learns how it ended.',
+      ],
+      [
+        'if (directory === null)',
+        'if (false)',
+        'A skill that may have been revoked makes its call end without an attestation.',
+      ],
+    ],
+  },
+  {
+    area: 'evidence',
+    file: 'edge/call/skill-statement.ts',
+    tests: ['test/edge/skills/execution/host.test.ts'],
+    lines: [
+      [
+        'if (described.ok) return',
+        'if (!described.ok) throw new Error(described.error)\n  if (described.ok) return',
+        'A skill that controls its isolate makes its call end without an attestation.',
+      ],
+    ],
+  },
 ]

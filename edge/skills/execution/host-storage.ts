@@ -4,13 +4,17 @@
 
 import type { SkillPlan } from '../../../shared/plan/plan.ts'
 import type { Result } from '../../../shared/result.ts'
-import type { RpcStub } from '../../bindings.ts'
-import type { SkillObject } from '../skill-object.ts'
 import { canList, faultInKey, isGranted } from '../storage/keys.ts'
 import { type HostAnswer, MALFORMED } from './host-answer.ts'
 
 export type HostServices = {
-  readonly storage: Pick<RpcStub<SkillObject>, 'get' | 'set' | 'delete' | 'keys'>
+  /** `get` returns null if the key is not set. */
+  readonly storage: {
+    readonly get: (key: string) => Promise<Result<Uint8Array | null>>
+    readonly set: (key: string, value: Uint8Array) => Promise<Result<true>>
+    readonly delete: (key: string) => Promise<Result<true>>
+    readonly keys: (prefix: string) => Promise<Result<string[]>>
+  }
   /** `number`: the position among the call's posts, from 1. */
   readonly post: (channel: string, number: number, text: string) => Promise<Result<true>>
 }

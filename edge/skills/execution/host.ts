@@ -3,16 +3,15 @@
 // trusted, and counts it. It holds all secrets of the call and returns only those that the plan
 // lets the skill read.
 
-import { RpcTarget } from 'cloudflare:workers'
 import { LIMITS } from '../../../shared/limits.ts'
 import { isListed } from '../../../shared/plan/egress-hosts.ts'
 import type { Connection, SkillPlan } from '../../../shared/plan/plan.ts'
 import type { Outside, StandIns } from '../../platform/outbound-fetch.ts'
 import { testOverrideFor } from '../../platform/outbound-fetch.ts'
 import { type CpuTurn, waitUntilIdle } from './cpu-turns.ts'
-import { type HostAnswer, MALFORMED } from './host-answer.ts'
-import type { CheckedRequest } from './host-http.ts'
-import { checkRequest, HttpRequestInput } from './host-http.ts'
+import type { HostAnswer } from './host-answer.ts'
+import type { CheckedRequest, HttpRequestInput } from './host-http.ts'
+import { checkRequest } from './host-http.ts'
 import { GrantedServices, type HostServices } from './host-storage.ts'
 
 export type Response = {
@@ -32,42 +31,9 @@ export type HostContext = {
 }
 
 const OVER = { error: 'the call is over' } as const
-
-/** The RPC stub that the isolate receives. Arguments are untrusted and of any type. */
-export class HostRpc extends RpcTarget {
-  readonly #host: SkillHost
-
-  constructor(host: SkillHost) {
-    super()
-    this.#host = host
-  }
-  /** The skill has used up a slice of its fuel and waits for its next turn. */
-  more(): Promise<HostAnswer<true>> {
-    return this.#host.yieldTurn()
-  }
-  async request(input: unknown): Promise<HostAnswer<Response>> {
-    const read = HttpRequestInput.safeParse(input)
-    return read.success ? this.#host.request(read.data) : MALFORMED
-  }
-  async secret(name: unknown): Promise<HostAnswer<string>> {
-    return typeof name === 'string' ? this.#host.secret(name) : MALFORMED
-  }
-  kvGet(key: unknown): Promise<HostAnswer<Uint8Array | undefined>> {
-    return this.#host.use('kv.get', (services) => services.get(key))
-  }
-  kvSet(key: unknown, value: unknown): Promise<HostAnswer<true>> {
-    return this.#host.use('kv.set', (services) => services.set(key, value))
-  }
-  kvDelete(key: unknown): Promise<HostAnswer<true>> {
-    return this.#host.use('kv.delete', (services) => services.delete(key))
-  }
-  kvKeys(prefix: unknown): Promise<HostAnswer<string[]>> {
-    return this.#host.use('kv.keys', (services) => services.keys(prefix))
-  }
-  post(channel: unknown, text: unknown): Promise<HostAnswer<true>> {
-    return this.#host.use('channel.post', (services) => services.post(channel, text))
-  }
-}
+const BUSY = {
+  error: `a call may have ${LIMITS.skill_requests_at_once} request to the edge at a time; wait for its answer`,
+} as const
 
 export class SkillHost {
   readonly #context: HostContext
@@ -78,6 +44,7 @@ export class SkillHost {
   #inFlight: AbortController | undefined
   readonly #services: GrantedServices
   #bytes = 0
+  #underWay = 0
 
   constructor(context: HostContext) {
     this.#context = context
@@ -100,8 +67,11 @@ export class SkillHost {
 
   /** Lets all other work run first. */
   async yieldTurn(): Promise<HostAnswer<true>> {
-    if (!this.#isShut) await this.#context.turn.releaseDuring(waitUntilIdle)
-    return this.#isShut ? OVER : { value: true }
+    const waited = await this.#serve(async () => {
+      await waitUntilIdle()
+      return { value: true as const }
+    })
+    return this.#isShut ? OVER : waited
   }
 
   async secret(name: string): Promise<HostAnswer<string>> {
@@ -115,7 +85,7 @@ export class SkillHost {
   async request(input: HttpRequestInput): Promise<HostAnswer<Response>> {
     const refused = this.#begin('http.request')
     if (refused !== undefined) return refused
-    const { plan, secrets, standIns, turn } = this.#context
+    const { plan, secrets, standIns } = this.#context
     const most = plan.limits.net_connections ?? 0
     const request = checkRequest(input, plan, secrets, standIns !== undefined)
     if (this.#connections.length >= most) return { error: `the call may make ${most} requests` }
@@ -126,7 +96,7 @@ export class SkillHost {
       this.#record({ host, port }, verdict, 0, 0)
       return kind === 'denied' ? { denied: `http: ${why}` } : { error: why }
     }
-    return turn.releaseDuring(() => this.#send(request.value))
+    return this.#serve(() => this.#send(request.value))
   }
 
   /** Uses storage or a channel, and lets other skills run while it waits. */
@@ -134,7 +104,23 @@ export class SkillHost {
     name: string,
     work: (services: GrantedServices) => Promise<HostAnswer<T>>,
   ): Promise<HostAnswer<T>> {
-    return this.#begin(name) ?? this.#context.turn.releaseDuring(() => work(this.#services))
+    return this.#begin(name) ?? this.#serve(() => work(this.#services))
+  }
+
+  /**
+   * Lets other skills run while this request waits. The harness waits for each answer. An isolate
+   * that a skill controls might not, and would exceed the limits of the plan, which are compared
+   * with the requests that have ended.
+   */
+  async #serve<T>(work: () => Promise<HostAnswer<T>>): Promise<HostAnswer<T>> {
+    if (this.#isShut) return OVER
+    if (this.#underWay >= LIMITS.skill_requests_at_once) return BUSY
+    this.#underWay += 1
+    try {
+      return await this.#context.turn.releaseDuring(work)
+    } finally {
+      this.#underWay -= 1
+    }
   }
 
   async #send(request: CheckedRequest): Promise<HostAnswer<Response>> {
@@ -149,7 +135,6 @@ export class SkillHost {
     this.#bytes += sent
     const chunks: Uint8Array[] = []
     let received = 0
-    /** Counts at once, because an isolate may have several requests in flight. */
     const fits = (bytes: number): boolean => {
       received += bytes
       this.#bytes += bytes
@@ -162,7 +147,7 @@ export class SkillHost {
       const init = {
         method,
         headers,
-        body: body as BodyInit | null, // a Uint8Array is a BodyInit; the types disagree on its buffer
+        body: body as NonNullable<RequestInit['body']> | null, // a Uint8Array is a body; the types disagree on its buffer
         redirect: 'manual',
         signal: this.#inFlight.signal,
       } as const

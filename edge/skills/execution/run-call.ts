@@ -2,16 +2,16 @@
 // The isolate's answer is untrusted; one of another shape counts as a failure of the isolate. Never
 // throws.
 
-import { z } from 'zod'
 import { canonical, sha256 } from '../../../shared/bytes/json.ts'
 import { SIGNED_TEXT_CHARS, toSignableText } from '../../../shared/bytes/signable-text.ts'
-import { LIMITS } from '../../../shared/limits.ts'
 import type { Outcome, SkillPlan } from '../../../shared/plan/plan.ts'
 import type { Env } from '../../bindings.ts'
 import { tenantSkills } from '../../bindings.ts'
 import type { EnabledSkill } from '../../directory/enabled-skill.ts'
-import { HostRpc, type SkillHost } from './host.ts'
+import type { SkillHost } from './host.ts'
+import { HostRpc } from './host-rpc.ts'
 import { HARNESS_SHA256, isolateCode } from './isolate.ts'
+import { IsolateAnswer } from './isolate-answer.ts'
 import { answerAfterStop, stopSignal } from './stop-signal.ts'
 
 export type ExecutionResult = {
@@ -34,22 +34,6 @@ type IsolateInput = {
   readonly random?: Uint8Array
 }
 export type Isolate = { call: (asked: IsolateInput, host: HostRpc) => Promise<unknown> }
-
-const Detail = z.string().max(LIMITS.skill_detail_chars)
-const IsolateAnswer = z.strictObject({
-  end: z.discriminatedUnion('kind', [
-    z.strictObject({ kind: z.literal('returned'), output: z.string() }),
-    z.strictObject({ kind: z.literal('skill_error'), detail: Detail }),
-    z.strictObject({ kind: z.literal('trap'), detail: Detail }),
-    z.strictObject({ kind: z.literal('fuel_exhausted') }),
-    z.strictObject({ kind: z.literal('capability_denied'), detail: Detail }),
-  ]),
-  log: z.string().max(LIMITS.skill_log_chars + LIMITS.skill_log_spare_chars),
-  fuel_used: z.int().min(0),
-  memory_bytes: z.int().min(0),
-  host_calls: z.record(z.string().max(64), z.int().min(0)),
-})
-type IsolateAnswer = z.infer<typeof IsolateAnswer>
 
 const NOTHING = { fuel_used: 0, memory_bytes: 0, host_calls: {} }
 /** The result of a call that never began, or of whose execution nothing is known. */
