@@ -111,6 +111,8 @@ export const LIMITS = {
    * How long a backup may stop the edge. A third of a lease, so that no call loses its worker by it.
    */
   backup_pause_ms: 4_000,
+  /** Restores whose reasons no edge has journalled yet. Each start of the edge gets them all. */
+  restores_unjournalled: 8,
   /** The manifest of a backup: about 250 bytes for each file, so a million files. */
   backup_manifest_bytes: 256 * MiB,
   /**

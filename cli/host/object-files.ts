@@ -21,6 +21,7 @@ import {
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { leafHash, root } from '../../shared/evidence/merkle.ts'
+import { RESTORED_ENTRY } from '../../shared/wire/restore.ts'
 
 /** A file changed within this time before it was copied may have changed once more since. */
 const CLOCK_TICK_MS = 100
@@ -75,6 +76,7 @@ export class ObjectCopies {
 }
 
 const DATABASE = /\.sqlite$/
+const INSTALLATION = /^countersign-installation\/[0-9a-f]{64}\./
 /** Databases with their logs of changes, without the indices in shared memory, which are derived. */
 const COPIED = /\.sqlite(?:-wal)?$/
 
@@ -91,6 +93,22 @@ export const databasesIn = (objects: string): string[] => filesIn(objects, DATAB
 /** The databases of the transparency logs; `metadata.sqlite` beside them is workerd's. */
 export const logsIn = (objects: string): string[] =>
   databasesIn(objects).filter((path) => /^countersign-log\/[0-9a-f]{64}\./.test(path))
+
+/** When the restores were made that the installation's journal has. */
+export function journalledRestores(objects: string): ReadonlySet<number> {
+  const found = new Set<number>()
+  for (const path of filesIn(objects, DATABASE).filter((one) => INSTALLATION.test(one))) {
+    const db = new DatabaseSync(join(objects, path))
+    try {
+      const at = "body ->> '$.restored_at_ms' as at"
+      for (const { at: moment } of db.prepare(`select ${at} from journal where kind = ?`).all(RESTORED_ENTRY))
+        found.add(Number(moment))
+    } finally {
+      db.close()
+    }
+  }
+  return found
+}
 
 /** Applies the changes in a copy's log, and checks every page. Returns what is wrong with it. */
 export function finishCopy(path: string): string | undefined {

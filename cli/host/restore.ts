@@ -2,10 +2,20 @@
 // objects appear by one rename, together with the mark by which the edge ends every call that had not
 // ended at the backup, so nothing runs twice.
 
-import { constants, copyFileSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import {
+  constants,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+} from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
+import { LIMITS } from '../../shared/limits.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
-import { RESTORE_FILE, type Restore, RollbackReason } from '../../shared/wire/restore.ts'
+import { RESTORE_FILE, Restore, RollbackReason } from '../../shared/wire/restore.ts'
 import type { CommandOutput, Trouble } from '../shell/command.ts'
 import { command, trouble } from '../shell/command.ts'
 import { reason } from '../shell/files.ts'
@@ -13,7 +23,15 @@ import { parseInput } from '../shell/json-input.ts'
 import { columns, inline, time } from '../shell/terminal-text.ts'
 import { type Installation, openInstallation, ownVersion, whoServes } from './installation.ts'
 import { MANIFEST_FILE, type Manifest, newer, readManifest } from './manifest.ts'
-import { databasesIn, headOf, logsIn, summarise, syncDisk, writeDurably } from './object-files.ts'
+import {
+  databasesIn,
+  headOf,
+  journalledRestores,
+  logsIn,
+  summarise,
+  syncDisk,
+  writeDurably,
+} from './object-files.ts'
 
 export const restore = command({
   words: ['restore'],
@@ -85,11 +103,21 @@ function putInPlace(
   mkdirSync(draft, { recursive: true, mode: 0o700 })
   const unfit = copyRefusal(from, draft, manifest) ?? rollbackRefusal(objects, draft, terms)
   if (unfit !== undefined) return err(unfit)
+  const earlier = unjournalled(objects, draft)
+  if (earlier.length > LIMITS.restores_unjournalled)
+    return err(
+      trouble(
+        'too_many_restores',
+        `${earlier.length} restores have a reason that no edge has journalled yet`,
+        'start the edge once, so that its journal has them, and run it again',
+      ),
+    )
   const mark: Restore = {
     restores: manifest.restores + 1,
     cut_at_ms: manifest.cut_at_ms,
     restored_at_ms: Date.now(),
     rollback: terms.rollback,
+    earlier,
   }
   writeDurably(join(draft, RESTORE_FILE), `${JSON.stringify(mark)}\n`)
   const late = placeRefusal(installation, terms)
@@ -142,6 +170,20 @@ function copyRefusal(from: string, to: string, { files }: Manifest): Trouble | u
       return trouble('damaged', `the backup is damaged: \`${path}\` was changed`, 'use another backup')
   }
   return undefined
+}
+
+/**
+ * The restores before this one whose reasons the restored storage does not have, because no edge has
+ * served them, or only after this backup was taken.
+ */
+function unjournalled(objects: string, draft: string): Restore['earlier'] {
+  const path = join(objects, RESTORE_FILE)
+  if (!existsSync(path)) return []
+  const { earlier, ...last } = Restore.parse(JSON.parse(readFileSync(path, 'utf8')))
+  const journalled = journalledRestores(draft)
+  return [...earlier, last].filter(
+    ({ rollback, restored_at_ms }) => rollback !== null && !journalled.has(restored_at_ms),
+  )
 }
 
 /**

@@ -13,6 +13,7 @@ import { INSTALLATION_LOG, mintKey } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
+import { RESTORED_ENTRY } from '../../shared/wire/restore.ts'
 import type { QuotaChange, Tenant, TenantState, TenantUse } from '../../shared/wire/tenants.ts'
 import { DEFAULT_QUOTA, MAX_TENANTS, withChange } from '../../shared/wire/tenants.ts'
 import type { Env } from '../bindings.ts'
@@ -25,7 +26,6 @@ import { journal, tenants } from './tables.ts'
 /** The name of this journal as a source of leaves in the installation's log. */
 const SOURCE = 'tenants'
 const RETRY_MS = 2_000
-const RESTORED = 'installation.restored'
 
 type Row = typeof tenants.$inferSelect
 export type NewTenant = { readonly name: string; readonly operator: string; readonly quota: QuotaChange }
@@ -61,8 +61,8 @@ export class InstallationObject extends DurableObject<Env> {
   }
 
   /**
-   * Once for each restore. An edge is ready only when this object has answered, so the entry comes
-   * before the first call.
+   * Once for each restore, and for those before it that no edge has served. An edge is ready only
+   * when this object has answered, so the entries come before the first call.
    */
   #journalRestore(): void {
     const { restore } = identityOf(this.env)
@@ -70,12 +70,15 @@ export class InstallationObject extends DurableObject<Env> {
     const last = this.#db
       .select({ body: journal.body })
       .from(journal)
-      .where(eq(journal.kind, RESTORED))
+      .where(eq(journal.kind, RESTORED_ENTRY))
       .orderBy(desc(journal.seq))
       .limit(1)
       .get()
     if (last?.body['restores'] === restore.restores) return
-    this.ctx.storage.transactionSync(() => this.#journal(RESTORED, '', restore))
+    const { earlier, ...latest } = restore
+    this.ctx.storage.transactionSync(() => {
+      for (const one of [...earlier, latest]) this.#journal(RESTORED_ENTRY, '', one)
+    })
   }
 
   /**

@@ -56,6 +56,11 @@ export const BACKUPS: readonly Held[] = [
         'if (true) return',
         'The log goes back, and nothing says who wanted that.',
       ],
+      [
+        'for (const one of [...earlier, latest])',
+        'for (const one of [latest])',
+        'The log goes back, and a second restore hides who wanted that.',
+      ],
     ],
   },
   {
@@ -85,7 +90,7 @@ export const BACKUPS: readonly Held[] = [
     area: 'backups',
     file: 'cli/host/restore.ts',
     tests: BACKUP,
-    titled: 'a restore is refused|a second restore|without a reason only',
+    titled: 'a restore is refused|a second restore|without a reason only|the reasons of restores',
     lines: [
       [
         'return unknown === undefined ? undefined',
@@ -99,6 +104,16 @@ export const BACKUPS: readonly Held[] = [
         'A restore replaces storage that nobody wanted to lose.',
       ],
       [' || found.sha256 !== sha256', '', 'Changed files of a backup become the storage.'],
+      [
+        'return [...earlier, last].filter(',
+        'return [last].filter(',
+        'The log goes back, and a third restore hides who wanted that.',
+      ],
+      [
+        'rollback !== null && !journalled.has(restored_at_ms)',
+        'false',
+        'The log goes back, and a second restore hides who wanted that.',
+      ],
       ['if (logs.length === 0)', 'if (false)', 'The log goes back, and nobody has said why.'],
       ['if (own.root !== last.root)', 'if (false)', 'The log goes back, and nobody has said why.'],
     ],

@@ -21,8 +21,10 @@ import type { Manifest } from '../../../cli/host/manifest.ts'
 import { openState, readSecrets } from '../../../infra/state.ts'
 import { payloadBytes, seal, signerFromJwk } from '../../../shared/evidence/dsse.ts'
 import type { JournalEntry } from '../../../shared/evidence/journal.ts'
+import { LIMITS } from '../../../shared/limits.ts'
 import { bearer, client } from '../../../shared/routes/client.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
+import type { Restore } from '../../../shared/wire/restore.ts'
 import { attested, endsIn, journalOf, logHolds } from '../../support/auditor.ts'
 import { type CliResult, countersign } from '../../support/countersign.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -256,6 +258,7 @@ describe('a restore is refused', () => {
 
 describe('after a restore on another host', () => {
   let before: JournalEntry[]
+  let firstAt: number
   let twice: CliResult
   beforeAll(async () => {
     // Somebody who can write the backup adds changes to a database of it.
@@ -263,10 +266,12 @@ describe('after a restore on another host', () => {
     writeFileSync(join(backup, `${log}-wal`), 'not in the manifest')
     const restored = await on(there, 'restore', backup, '--accept-rollback', REASON)
     expect(restored).toMatchObject({ code: 0, err: '' })
+    firstAt = JSON.parse(readFileSync(join(there, 'edge/objects/restored.json'), 'utf8')).restored_at_ms
+    twice = await on(there, 'restore', backup, '--accept-rollback', REASON)
+    expect(await on(there, 'restore', backup, '--replace')).toMatchObject({ code: 0, err: '' })
     expect(filesOf(join(there, 'edge/objects')).filter((file) => !file.endsWith('.sqlite'))).toEqual([
       'restored.json',
     ])
-    twice = await on(there, 'restore', backup, '--accept-rollback', REASON)
     second = await HurtStack.start({ state: there })
     before = await journalOf(second, waiting.run)
   })
@@ -331,12 +336,16 @@ describe('after a restore on another host', () => {
     await logHolds(second, ends)
   })
 
-  test('the journal of the installation says why, once', async () => {
+  test('the journal of the installation says why, once, although another restore followed before the edge started', async () => {
     const installation = client(second.stack.url, bearer(second.stack.dev.installation_key))
     await second.stack.edge.restart()
     const { items } = unwrap(await insist(() => installation('readInstallationJournal', { query: {} })))
     const entries = items.filter(({ kind }) => kind === 'installation.restored')
-    expect(entries).toMatchObject([{ body: { restores: 1, rollback: REASON } }])
+    expect(entries).toMatchObject([
+      { body: { restores: 1, rollback: REASON } },
+      { body: { restores: 1, rollback: null } },
+    ])
+    for (const { body } of entries) expect(body).not.toHaveProperty('earlier')
   })
 
   test('calls of the same runs and of new ones go on, and those outlive the next start', async () => {
@@ -377,6 +386,27 @@ describe('after a restore on another host', () => {
     expect(JSON.parse(readFileSync(join(there, 'edge/objects/restored.json'), 'utf8'))).toMatchObject({
       restores: 2,
       rollback: null,
+      earlier: [],
     })
+  })
+
+  test('the reasons of restores are kept until the restored storage has them in its journal, at most `restores_unjournalled`', async () => {
+    const path = join(there, 'edge/objects/restored.json')
+    const mark = (): Restore => JSON.parse(readFileSync(path, 'utf8'))
+    const again = (...flags: readonly string[]) => on(there, 'restore', backup, '--replace', ...flags)
+    expect(LIMITS.restores_unjournalled).toBe(8)
+    for (let i = 0; i < 9; i++)
+      expect(await again('--accept-rollback', `reason ${i}`)).toMatchObject({ code: 0 })
+    expect(mark().earlier.map(({ rollback }) => rollback)).toEqual(
+      Array.from({ length: 8 }, (_, i) => `reason ${i}`),
+    )
+    expect(codeOf(await again())).toBe('too_many_restores')
+    const later = join(folder, 'later') // its journal has the reason of the first restore
+    writeFileSync(
+      path,
+      JSON.stringify({ ...mark(), earlier: [{ ...mark().earlier[0], restored_at_ms: firstAt }] }),
+    )
+    expect(await on(there, 'restore', later, '--replace')).toMatchObject({ code: 0 })
+    expect(mark().earlier.map(({ rollback }) => rollback)).toEqual(['reason 8'])
   })
 })
