@@ -76,7 +76,7 @@ export const FAILURES = {
   too_many_files: caller(409, 'create a new run for more files; limits are listed in /docs'),
   files_full: policy(
     409,
-    'wait until files of earlier runs expire, or ask an operator for a larger quota (`files_bytes`)',
+    'wait until files of earlier runs expire, clear storage of skills, or ask an operator for a larger quota (`files_bytes`)',
   ),
   no_such_file: caller(
     422,

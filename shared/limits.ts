@@ -443,6 +443,8 @@ export const LIMITS = {
   skill_value_bytes: 256 * KiB,
   skill_keys: 10_000,
   skill_storage_bytes: 8 * MiB,
+  /** A skill's storage counts towards the tenant's quota in steps, so that few writes ask the tenant. */
+  skill_storage_step_bytes: 64 * KiB,
   /** Keys in one list: at most 256 KiB. */
   skill_keys_listed: 1_000,
   /**

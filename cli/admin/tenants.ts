@@ -13,7 +13,10 @@ import { columns, inline, listing, time } from '../shell/terminal-text.ts'
 const NAME = { NAME: 'the tenant’s name' } as const
 const QUOTA = {
   calls: { value: 'N', what: 'calls that its agents may propose within one day in UTC' },
-  files: { value: 'BYTES', what: 'bytes of files that its runs may hold together' },
+  files: {
+    value: 'BYTES',
+    what: 'bytes that its runs may hold in files, and its skills in storage and code, together',
+  },
   workers: { value: 'N', what: 'workers that may be enrolled at a time' },
   streams: { value: 'N', what: 'pages and streams that may be open at a time' },
 } as const
@@ -42,7 +45,7 @@ const rowsOf = ({ name, state, quota, created_at_ms, changed_at_ms, erased }: Te
   ['created', time(created_at_ms)],
   ['changed', time(changed_at_ms)],
   ['calls a day', String(quota.calls_per_day)],
-  ['bytes of files', String(quota.files_bytes)],
+  ['bytes stored', String(quota.files_bytes)],
   ['workers', String(quota.workers)],
   ['open streams', String(quota.streams)],
 ]
@@ -120,7 +123,8 @@ const show = command({
         ? []
         : [
             ['calls today', String(use.calls_today)],
-            ['files in use', String(use.files_bytes)],
+            ['bytes in use', String(use.files_bytes)],
+            ['by skills', String(use.skills_bytes)],
             ['workers enrolled', String(use.workers)],
             ['streams in use', String(use.streams)],
           ]

@@ -1,34 +1,40 @@
-// The storage of one skill in one tenant, shared by all its versions. It enforces the quota;
-// whether a call may use a key is checked by the caller (execution/host-storage.ts). The data
-// outlives the skill until an operator clears it. Trials run here too, because an object's work
+// The storage of one skill in one tenant, shared by all its versions. It enforces the skill's quota
+// and has its bytes counted towards the tenant's, in steps, before it stores them; whether a call may
+// use a key is checked by the caller (execution/host-storage.ts). The data outlives the skill until
+// an operator clears it. Trials run here too, because an object's work
 // goes on after a client disconnects, so no slot or turn stays taken.
 
 import { DurableObject } from 'cloudflare:workers'
 import { and, asc, desc, eq, gt, gte, lt } from 'drizzle-orm'
 import migrations from '../../migrations/skill/migrations.js'
 import schemas from '../../migrations/skill/schemas.json' with { type: 'json' }
+import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
-import { ok } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
 import type { Clearing, SkillStorage } from '../../shared/wire/skill-storage.ts'
 import type { TrialResult } from '../../shared/wire/skill-trials.ts'
 import type { Env } from '../bindings.ts'
-import { tenantSkills } from '../bindings.ts'
+import { tenantObject, tenantSkills } from '../bindings.ts'
 import { eraseObject, openDatabase } from '../platform/database.ts'
 import type { SlotCaller } from './execution/concurrency-slots.ts'
 import { skillSlots, skillTurns } from './execution/scheduler.ts'
-import { checkListing, type StorageTotals, sizeOf, totalsAfterSet } from './storage/quota.ts'
+import { checkListing, reservationFor, type StorageTotals, sizeOf, totalsAfterSet } from './storage/quota.ts'
 import { clearings, entries, usage } from './tables.ts'
 import { runTrials, type TrialRequest } from './trial.ts'
 
 type ClearRequest = { readonly tenant: string; readonly skill: string; readonly by: string }
 
 const RETRY_MS = 2_000
+const UNREACHABLE = failure('unavailable', 'the tenant’s storage quota could not be checked; try again')
 /** Sorts after every key with the same prefix, because no key has a character beyond `z`. */
 const AFTER_ALL = '~'
 
 export class SkillObject extends DurableObject<Env> {
   readonly #db = openDatabase(this.ctx, { migrations, schemas })
+  /** Changes of the reservation, one at a time, so that the tenant gets the last one last. */
+  #reserving: Promise<unknown> = Promise.resolve()
+  #releases = false
 
   // ── For calls of the skill ──
 
@@ -39,19 +45,35 @@ export class SkillObject extends DurableObject<Env> {
   }
 
   async set(key: string, value: Uint8Array): Promise<Result<true>> {
+    for (;;) {
+      const done = this.#setIfReserved(key, value)
+      if (!done.ok) return done
+      if (done.value === null) break
+      const room = await this.#reserve(done.value)
+      if (!room.ok) return room
+    }
+    this.#releaseSoon() // the new value may be smaller
+    return ok(true as const)
+  }
+
+  /** `null`: done. Otherwise the bytes that have to be reserved first. */
+  #setIfReserved(key: string, value: Uint8Array): Result<number | null> {
     return this.ctx.storage.transactionSync(() => {
-      const after = totalsAfterSet(this.#totals(), this.#sizeOf(key), key, value)
+      const now = this.#usage()
+      const after = totalsAfterSet(now, this.#sizeOf(key), key, value)
       if (!after.ok) return after
+      const { bytes } = after.value
+      if (bytes > now.reserved && bytes > now.bytes) return ok(bytes)
       const row = { key, bytes: sizeOf(key, value), changedAt: Date.now(), value: Buffer.from(value) }
       this.#db.insert(entries).values(row).onConflictDoUpdate({ target: entries.key, set: row }).run()
       this.#saveTotals(after.value)
-      return ok(true as const)
+      return ok(null)
     })
   }
 
   /** Succeeds even if the key is not set. */
   async delete(key: string): Promise<Result<true>> {
-    return this.ctx.storage.transactionSync(() => {
+    this.ctx.storage.transactionSync(() => {
       const deleted = this.#db
         .delete(entries)
         .where(eq(entries.key, key))
@@ -59,8 +81,9 @@ export class SkillObject extends DurableObject<Env> {
         .get()
       const all = this.#totals()
       if (deleted !== undefined) this.#saveTotals({ keys: all.keys - 1, bytes: all.bytes - deleted.bytes })
-      return ok(true as const)
     })
+    this.#releaseSoon()
+    return ok(true as const)
   }
 
   async keys(prefix: string): Promise<Result<string[]>> {
@@ -110,13 +133,16 @@ export class SkillObject extends DurableObject<Env> {
         .values({ tenant, skill, by, at, ...totals, journalled: false })
         .run()
     })
-    void this.ctx.storage.setAlarm(at + RETRY_MS) // in the same commit
+    void this.ctx.storage.setAlarm(at + RETRY_MS) // in the same commit; it also releases the room
     await this.#reportClearings().catch(() => undefined) // the alarm retries
     return { by, at_ms: at, ...totals }
   }
 
   override async alarm(): Promise<void> {
-    await this.#reportClearings().catch(() => this.ctx.storage.setAlarm(Date.now() + RETRY_MS))
+    this.#releases = false
+    await this.#reportClearings()
+      .then(() => this.#release())
+      .catch(() => this.ctx.storage.setAlarm(Date.now() + RETRY_MS))
   }
 
   /**
@@ -135,15 +161,69 @@ export class SkillObject extends DurableObject<Env> {
     }
   }
 
+  // ── The tenant's quota ──
+
+  #reserve(bytes: number): Promise<Result<true>> {
+    return this.#inOrder(async () => {
+      if (bytes <= this.#usage().reserved) return ok(true)
+      const [reserved, name] = [reservationFor(bytes), this.ctx.id.name ?? '']
+      const held = await this.#hold(name, reserved).catch(() => err(UNREACHABLE))
+      if (held.ok) this.#saveReservation(reserved, name)
+      return held
+    })
+  }
+
+  /** Some time after a deletion, because the skill may store something else instead. */
+  #releaseSoon(): void {
+    const { bytes, reserved } = this.#usage()
+    if (this.#releases || reservationFor(bytes) >= reserved) return
+    this.#releases = true
+    void this.ctx.storage.setAlarm(Date.now() + RETRY_MS) // in the same commit
+  }
+
+  /** Uses less before the tenant counts less. If the report gets lost, the alarm repeats it. */
+  #release(): Promise<void> {
+    return this.#inOrder(async () => {
+      const { bytes, reserved, name } = this.#usage()
+      if (name === '') return
+      const needed = Math.min(reserved, reservationFor(bytes))
+      this.#saveReservation(needed, name)
+      await this.#hold(name, needed)
+    })
+  }
+
+  #hold(name: string, bytes: number): Promise<Result<true>> {
+    const [tenant = '', skill = ''] = name.split('/')
+    return tenantObject(this.env, tenant).holdSkill(skill, bytes)
+  }
+
+  #inOrder<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#reserving.then(work)
+    this.#reserving = done.catch(() => undefined)
+    return done
+  }
+
+  #saveReservation(reserved: number, name: string): void {
+    this.#db
+      .insert(usage)
+      .values({ id: 0, keys: 0, bytes: 0, reserved, name })
+      .onConflictDoUpdate({ target: usage.id, set: { reserved, name } })
+      .run()
+  }
+
   // ── Sizes and totals ──
 
   #sizeOf(key: string): number | undefined {
     return this.#db.select({ bytes: entries.bytes }).from(entries).where(eq(entries.key, key)).get()?.bytes
   }
 
+  #usage(): typeof usage.$inferSelect {
+    return this.#db.select().from(usage).get() ?? { id: 0, keys: 0, bytes: 0, reserved: 0, name: '' }
+  }
+
   #totals(): StorageTotals {
-    const { keys, bytes } = usage
-    return this.#db.select({ keys, bytes }).from(usage).get() ?? { keys: 0, bytes: 0 }
+    const { keys, bytes } = this.#usage()
+    return { keys, bytes }
   }
 
   #saveTotals(totals: StorageTotals): void {

@@ -11,11 +11,17 @@ export const entries = sqliteTable('entries', {
   value: blob({ mode: 'buffer' }).notNull(),
 })
 
-/** One row: the totals of `entries`, changed in the same transaction. */
+/**
+ * One row: the totals of `entries`, changed in the same transaction, and the bytes that the tenant
+ * counts for this skill, which are never fewer.
+ */
 export const usage = sqliteTable('usage', {
   id: integer().primaryKey(),
   keys: integer().notNull(),
   bytes: integer().notNull(),
+  reserved: integer().notNull().default(0),
+  /** `tenant/skill`: an object woken by its alarm may not know its own name. */
+  name: text().notNull().default(''),
 })
 
 export const clearings = sqliteTable('clearings', {

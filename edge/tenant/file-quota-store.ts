@@ -1,8 +1,8 @@
-// Counts the bytes of files that the runs of a tenant hold, by agent. Each run reports its total
-// before it takes more and when it holds less. A report expires when all the run's files must be
-// gone.
+// Counts the bytes that a tenant stores: files of its runs, by agent, and what its skills keep. Each
+// run and each skill reports its total before it takes more and when it holds less. The report of a
+// run expires when all its files must be gone.
 
-import { eq, lte, sql } from 'drizzle-orm'
+import { eq, like, lte, sql } from 'drizzle-orm'
 import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
@@ -15,6 +15,11 @@ import { filesHeld, filesSums } from './tables.ts'
  * (edge/run/file-uploads.ts).
  */
 const REPORT_MS = LIMITS.file_named_ms + 2 * LIMITS.file_unnamed_ms
+
+/** Holders that are no agents: no agent has a slash in its name. */
+const SKILLS = 'skills/'
+/** A skill for its storage; null for the code of all versions. */
+const holderOf = (skill: string | null): string => `${SKILLS}${skill ?? ''}`
 
 type FileUse = { readonly run: string; readonly agent: string; readonly bytes: number }
 
@@ -38,15 +43,12 @@ export class FileQuotaStore {
     this.#forget(now)
     const before = this.#db.select().from(filesHeld).where(eq(filesHeld.run, run)).get()?.bytes ?? 0
     const sums = this.#db.select().from(filesSums).all()
-    const mine = sums.find((sum) => sum.agent === agent)?.bytes ?? 0
-    const all = sums.reduce((total, sum) => total + sum.bytes, 0)
+    const mine = sums.find(({ holder }) => holder === agent)?.bytes ?? 0
     const more = bytes - before
     if (more > 0 && mine + more > ofAgent)
       return full(`the runs of \`${agent}\` hold ${mine} bytes of files, and may hold at most ${ofAgent}`)
-    if (more > 0 && all + more > most.tenant)
-      return full(
-        `the runs of all agents hold ${all} bytes of files, and the tenant’s quota is ${most.tenant}`,
-      )
+    const room = this.#roomFor(more, most.tenant)
+    if (!room.ok) return room
     const row = { run, agent, bytes, until: now + REPORT_MS }
     if (bytes === 0) this.#db.delete(filesHeld).where(eq(filesHeld.run, run)).run()
     else this.#db.insert(filesHeld).values(row).onConflictDoUpdate({ target: filesHeld.run, set: row }).run()
@@ -54,17 +56,45 @@ export class FileQuotaStore {
     return ok(true)
   }
 
+  /** Sets what a skill's storage holds, or (`null`) the code of all skills. */
+  holdForSkill(skill: string | null, bytes: number, most: number): Result<true> {
+    this.#forget(Date.now())
+    const holder = holderOf(skill)
+    const before = this.#db.select().from(filesSums).where(eq(filesSums.holder, holder)).get()?.bytes ?? 0
+    const room = this.#roomFor(bytes - before, most)
+    if (room.ok) this.#add(holder, bytes - before)
+    return room
+  }
+
+  /** All bytes, and those of them that skills keep. */
+  held(): { readonly files_bytes: number; readonly skills_bytes: number } {
+    const sum = { bytes: sql<number>`coalesce(sum(${filesSums.bytes}), 0)` }
+    const all = this.#db.select(sum).from(filesSums)
+    const ofSkills = this.#db
+      .select(sum)
+      .from(filesSums)
+      .where(like(filesSums.holder, `${SKILLS}%`))
+    return { files_bytes: all.get()?.bytes ?? 0, skills_bytes: ofSkills.get()?.bytes ?? 0 }
+  }
+
+  #roomFor(more: number, most: number): Result<true> {
+    const { files_bytes: all } = this.held()
+    return more <= 0 || all + more <= most
+      ? ok(true)
+      : full(`the tenant’s runs and skills hold ${all} bytes, and its quota is ${most}`)
+  }
+
   #forget(now: number): void {
     const gone = this.#db.delete(filesHeld).where(lte(filesHeld.until, now)).returning().all()
     for (const { agent, bytes } of gone) this.#add(agent, -bytes)
   }
 
-  #add(agent: string, bytes: number): void {
+  #add(holder: string, bytes: number): void {
     const more = { bytes: sql`${filesSums.bytes} + ${bytes}` }
     this.#db
       .insert(filesSums)
-      .values({ agent, bytes })
-      .onConflictDoUpdate({ target: filesSums.agent, set: more })
+      .values({ holder, bytes })
+      .onConflictDoUpdate({ target: filesSums.holder, set: more })
       .run()
   }
 }

@@ -7,6 +7,7 @@ import { localGatekeepers } from '../directory/directory.ts'
 import { eraseObject } from '../platform/database.ts'
 import type { StreamSlots } from '../platform/stream-slots.ts'
 import { eraseOthers } from './erasure.ts'
+import type { FileQuotaStore } from './file-quota-store.ts'
 import type { InstallationOrder, TenancyStore } from './tenancy-store.ts'
 
 /** The parts of the tenant's object that its erasure needs. */
@@ -14,12 +15,14 @@ type TenantHome = { readonly ctx: DurableObjectState; readonly env: Env; readonl
 
 export class InstallationRequests extends RpcTarget {
   readonly #store: TenancyStore
+  readonly #files: FileQuotaStore
   readonly #followers: StreamSlots
   readonly #home: TenantHome
 
-  constructor(store: TenancyStore, followers: StreamSlots, home: TenantHome) {
+  constructor(store: TenancyStore, files: FileQuotaStore, followers: StreamSlots, home: TenantHome) {
     super()
     this.#store = store
+    this.#files = files
     this.#followers = followers
     this.#home = home
   }
@@ -29,7 +32,8 @@ export class InstallationRequests extends RpcTarget {
   }
 
   async use(): Promise<TenantUse> {
-    return this.#store.use(Date.now(), this.#followers.open(Date.now()))
+    const now = Date.now()
+    return { ...this.#store.use(now), ...this.#files.held(), streams: this.#followers.open(now) }
   }
 
   /**

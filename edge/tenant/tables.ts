@@ -226,7 +226,8 @@ export const formerSecrets = sqliteTable('former_secrets', {
 })
 
 /**
- * Bytes of files that each run last reported, and until when the report counts; and sums by agent.
+ * Bytes of files that each run last reported, and until when the report counts; and the sums by
+ * holder: an agent for its runs, or what skills keep (`SKILLS` in file-quota-store.ts).
  */
 export const filesHeld = sqliteTable(
   'files_held',
@@ -238,7 +239,10 @@ export const filesHeld = sqliteTable(
   },
   (table) => [index('files_held_until').on(table.until)],
 )
-export const filesSums = sqliteTable('files_sums', { agent: text().primaryKey(), bytes: integer().notNull() })
+export const filesSums = sqliteTable('files_sums', {
+  holder: text('agent').primaryKey(),
+  bytes: integer().notNull(),
+})
 
 /** A mirror of standing answers; the truth is in each session. */
 export const standing = sqliteTable('standing', {

@@ -1,7 +1,7 @@
 // Stores what the installation has decided about this tenant (whether it is active, and its quota)
 // and counts the calls that its agents have proposed today. It decides nothing about single calls.
 
-import { count, eq, sql } from 'drizzle-orm'
+import { count, eq } from 'drizzle-orm'
 import { type Failure, failure } from '../../shared/failures.ts'
 import { splitId } from '../../shared/ids.ts'
 import type { Result } from '../../shared/result.ts'
@@ -14,7 +14,6 @@ import {
   agents,
   callsCounted,
   filesHeld,
-  filesSums,
   inbox,
   meta,
   operators,
@@ -230,13 +229,9 @@ export class TenancyStore {
     return this.#db.select({ n: count() }).from(workers).where(eq(workers.status, 'active')).get()?.n ?? 0
   }
 
-  use(now: number, streams: number): TenantUse {
+  use(now: number): Pick<TenantUse, 'calls_today' | 'workers'> {
     const day = Math.floor(now / DAY_MS)
     const calls_today = day === this.#calls.day ? this.#calls.taken : this.#begun(day).taken
-    const held = this.#db
-      .select({ bytes: sql<number>`coalesce(sum(${filesSums.bytes}), 0)` })
-      .from(filesSums)
-      .get()
-    return { calls_today, files_bytes: held?.bytes ?? 0, workers: this.#enrolled(), streams }
+    return { calls_today, workers: this.#enrolled() }
   }
 }

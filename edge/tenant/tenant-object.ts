@@ -80,6 +80,7 @@ export class TenantObject extends DurableObject<Env> {
     this.#tools,
     this.#skillJournal,
     this.#delivery,
+    (bytes) => this.#files.holdForSkill(null, bytes, this.#storageQuota()),
   )
   readonly #upstreams = new UpstreamRegistry(
     new UpstreamStore(this.#db, (write) => this.#change(write), this.#tools, this.#upstreamJournal),
@@ -100,7 +101,7 @@ export class TenantObject extends DurableObject<Env> {
     (LIMITS.mcp_hold_most_s + 10) * 1000,
   )
   readonly #tenancy = new TenancyStore(this.#db, (write) => this.#change(write))
-  readonly #installationRequests = new InstallationRequests(this.#tenancy, this.#followers, {
+  readonly #installationRequests = new InstallationRequests(this.#tenancy, this.#files, this.#followers, {
     ctx: this.ctx,
     env: this.env,
     tenant: this.#tenant,
@@ -508,9 +509,17 @@ export class TenantObject extends DurableObject<Env> {
   async holdFiles(run: string, agent: string, bytes: number): Promise<Result<true>> {
     const most = {
       agent: this.#directory.agents.find(({ name }) => name === agent)?.spec.files_bytes,
-      tenant: this.#tenancy.quota().files_bytes,
+      tenant: this.#storageQuota(),
     }
     return this.#files.hold({ run, agent, bytes }, most)
+  }
+  /** Sets the total bytes that a skill's storage holds, if the quota permits it. */
+  async holdSkill(skill: string, bytes: number): Promise<Result<true>> {
+    return this.#files.holdForSkill(skill, bytes, this.#storageQuota())
+  }
+  /** A call that runs on while its tenant is deleted must not leave anything behind. */
+  #storageQuota(): number {
+    return this.#directory.state === 'deleted' ? 0 : this.#tenancy.quota().files_bytes
   }
 
   async listStanding(entry: Standing): Promise<Result<true>> {

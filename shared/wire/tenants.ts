@@ -49,7 +49,7 @@ export type TenantState = z.infer<typeof TenantState>
 export const Quota = z.strictObject({
   /** Calls that its agents may propose within one day in UTC. */
   calls_per_day: z.int().min(0).max(MAX_QUOTA.calls_per_day),
-  /** Bytes of files that its runs may hold together. */
+  /** Bytes that its runs may hold in files, and its skills in storage and code, together. */
   files_bytes: z.int().min(0).max(MAX_QUOTA.files_bytes),
   /** Workers that may be enrolled at a time. */
   workers: z.int().min(0).max(MAX_QUOTA.workers),
@@ -83,6 +83,8 @@ export const withChange = (quota: Quota, change: QuotaChange): Quota => ({
 export const TenantUse = z.strictObject({
   calls_today: z.int(),
   files_bytes: z.int(),
+  /** Those of `files_bytes` that skills keep. */
+  skills_bytes: z.int(),
   workers: z.int(),
   streams: z.int(),
 })

@@ -81,7 +81,7 @@ test('a file that no call named is deleted after a day, a named one after thirty
   )
   const much = await put(late)
   expect(much).toMatchObject({
-    error: { code: 'files_full', detail: expect.stringContaining('the runs of all agents hold') },
+    error: { code: 'files_full', detail: expect.stringContaining('the tenant’s runs and skills hold') },
   })
   await eventually('there is room for a little', async () => (await put('x'.repeat(100))).ok, WITHIN_MS)
 })

@@ -325,4 +325,43 @@ export const SKILLS: readonly Held[] = [
       ],
     ],
   },
+  {
+    area: 'tenants',
+    file: 'edge/skills/skill-object.ts',
+    tests: ['test/edge/tenant/tenants-quota.test.ts'],
+    titled: 'D18 what skills store|D18 calls of a skill at the same time',
+    lines: [
+      [
+        'if (bytes > now.reserved && bytes > now.bytes) return ok(bytes)',
+        '',
+        'The skills of one tenant fill the disk of all tenants.',
+      ],
+      ['if (!room.ok) return room', '', 'The skills of one tenant fill the disk of all tenants.'],
+      [
+        'const needed = Math.min(reserved, reservationFor(bytes))',
+        'const needed = reserved',
+        'A skill that stores and deletes uses up the quota of its tenant for good.',
+      ],
+    ],
+  },
+  {
+    area: 'tenants',
+    file: 'edge/tenant/file-quota-store.ts',
+    tests: ['test/edge/tenant/tenants-quota.test.ts'],
+    titled: 'D18 what skills store|D18 files of all runs',
+    lines: [['more <= 0 || all + more <= most', 'true', 'One tenant fills the disk of all tenants.']],
+  },
+  {
+    area: 'tenants',
+    file: 'edge/tenant/skills/version-store.ts',
+    tests: ['test/edge/tenant/tenants-quota.test.ts'],
+    titled: 'D18 what skills store',
+    lines: [
+      [
+        'this.#holdCode(this.#codeBytes() + added)',
+        'this.#holdCode(0)',
+        'The code of one tenant’s skills fills the disk of all tenants.',
+      ],
+    ],
+  },
 ]

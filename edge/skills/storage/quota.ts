@@ -12,6 +12,10 @@ export type StorageTotals = { readonly keys: number; readonly bytes: number }
 
 export const sizeOf = (key: string, value: Uint8Array): number => key.length + value.byteLength
 
+/** The bytes that the tenant counts for a skill that keeps `bytes`. */
+export const reservationFor = (bytes: number): number =>
+  Math.ceil(bytes / LIMITS.skill_storage_step_bytes) * LIMITS.skill_storage_step_bytes
+
 /**
  * The totals after the key is set, or why it can't be. `before` is the size of the key's old entry,
  * undefined if there is none.

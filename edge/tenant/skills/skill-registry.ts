@@ -24,7 +24,7 @@ import type { ToolStore } from '../tool-store.ts'
 import { DeniedParts } from './denied-part-store.ts'
 import type { SkillJournal } from './journal-store.ts'
 import { PublisherStore } from './publisher-store.ts'
-import type { ListedSkill, Publication, StateChange } from './version-store.ts'
+import type { HoldCode, ListedSkill, Publication, StateChange } from './version-store.ts'
 import { SkillStore } from './version-store.ts'
 
 /** The key that signed a package, and whether to pin it if the publisher is new. */
@@ -38,11 +38,18 @@ export class SkillRegistry extends RpcTarget {
   readonly #denied: DeniedParts
   readonly #delivery: LogDelivery
 
-  constructor(db: Database, change: Change, tools: ToolStore, journal: SkillJournal, delivery: LogDelivery) {
+  constructor(
+    db: Database,
+    change: Change,
+    tools: ToolStore,
+    journal: SkillJournal,
+    delivery: LogDelivery,
+    holdCode: HoldCode,
+  ) {
     super()
     this.#journal = journal
     this.#denied = new DeniedParts(db, change, journal)
-    this.#skills = new SkillStore(db, change, tools, { journal, denied: this.#denied })
+    this.#skills = new SkillStore(db, change, tools, { journal, denied: this.#denied, holdCode })
     this.#publishers = new PublisherStore(db, change, journal)
     this.#delivery = delivery
   }

@@ -35,6 +35,8 @@ export type Publication = {
   readonly payload: Uint8Array
   readonly files: readonly CodeFile[]
 }
+/** Counts the code of all versions towards the tenant's quota, if it fits. */
+export type HoldCode = (bytes: number) => Result<true>
 /** The states that a version can move to: never back to quarantine. */
 export type TargetState = Exclude<SkillState, 'quarantined'>
 export type StateChange = { readonly to: TargetState; readonly by: string; readonly reason: string }
@@ -77,18 +79,24 @@ export class SkillStore {
   readonly #tools: ToolStore
   readonly #journal: SkillJournal
   readonly #denied: DeniedParts
+  readonly #holdCode: HoldCode
 
   constructor(
     db: Database,
     change: Change,
     tools: ToolStore,
-    { journal, denied }: { journal: SkillJournal; denied: DeniedParts },
+    {
+      journal,
+      denied,
+      holdCode,
+    }: { readonly journal: SkillJournal; readonly denied: DeniedParts; readonly holdCode: HoldCode },
   ) {
     this.#db = db
     this.#change = change
     this.#tools = tools
     this.#journal = journal
     this.#denied = denied
+    this.#holdCode = holdCode
   }
 
   /**
@@ -103,6 +111,9 @@ export class SkillStore {
     if (known !== undefined) return ok(known)
     const unwanted = this.#denied.among(about.contents.parts)
     if (unwanted.length > 0) return err(failure('part_denied', unwanted.join('; ')))
+    const added = files.reduce((sum, [, bytes]) => sum + bytes.byteLength, payload.byteLength)
+    const room = this.#holdCode(this.#codeBytes() + added)
+    if (!room.ok) return room
     this.#change(() => {
       const { publisher } = manifest
       alsoWrite()
@@ -318,6 +329,12 @@ export class SkillStore {
       .where(and(eq(skills.digest, digest), eq(skills.state, 'enabled')))
       .get()
     return row?.about.modules.map(({ name, sha256 }): CodeFile => [name, this.#whole(sha256)])
+  }
+
+  /** Reads only the lengths: SQLite does not load the values. */
+  #codeBytes(): number {
+    const bytes = sql<number>`coalesce(sum(length(${skillParts.bytes})), 0)`
+    return this.#db.select({ bytes }).from(skillParts).get()?.bytes ?? 0
   }
 
   #keep(sha256: string, bytes: Uint8Array): void {

@@ -7,8 +7,16 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, expect, test, vi } from 'vitest'
 import { sha256 } from '../../../shared/bytes/json.ts'
+import { LIMITS } from '../../../shared/limits.ts'
 import { client } from '../../../shared/routes/client.ts'
 import { refusalOf, unwrap } from '../../support/fixtures.ts'
+import { Publisher } from '../../support/skills/skill.ts'
+import {
+  argumentsOf,
+  LARGE,
+  type StorageOperation,
+  storageSkill,
+} from '../../support/skills/storage-skill.ts'
 import { objectId } from '../../support/stack/object-file.ts'
 import { sharedStack, startTestStack } from '../../support/stack/stack.ts'
 import { installation, newTenant } from '../../support/tenants.ts'
@@ -82,6 +90,77 @@ test('D18 files of all runs of a tenant together may not exceed its quota, which
   expect(refusalOf(await put(two, '4567'))).toBe('409 files_full')
   unwrap(await put(two, '456'))
   expect((await useOf('quota-files'))?.files_bytes).toBe(10)
+})
+
+test('D18 what skills store, and their code, uses the same quota as files, and is usable again once it is deleted', async () => {
+  const step = LIMITS.skill_storage_step_bytes
+  const fixtures = await newTenant(dev, 'quota-skills')
+  const [agent, maker] = [await fixtures.agent(), await fixtures.operator(['admin'])]
+  const acme = await Publisher.listed('quota-acme', fixtures.root)
+  const code = await storageSkill()
+  const packed = (version: string) =>
+    acme.pack(acme.manifest('keeper', { version, capabilities: { kv: ['cache/'] } }), code)
+  const by = { maker: maker.client, root: fixtures.root }
+  const tool = await acme.enable(by, acme.manifest('keeper', { capabilities: { kv: ['cache/'] } }), code)
+  const limit = async (files_bytes: number) =>
+    unwrap(await governor('putQuota', { params: { tenant: 'quota-skills' }, body: { files_bytes } }))
+  const used = async () => {
+    const { files_bytes, skills_bytes } = (await useOf('quota-skills')) ?? {}
+    return [files_bytes, skills_bytes]
+  }
+  const does = async (deed: StorageOperation, key: string) => {
+    const body = { tool, args: argumentsOf(deed, key, 'x') }
+    const { result } = unwrap(await agent.client('proposeCallInNewRun', { body, wait: 20 }))
+    return result?.ok ? result.output : result?.error?.detail
+  }
+  const [ofCode = 0] = await used()
+  expect(ofCode).toBeGreaterThan(code.byteLength) // the package and the modules made of it
+  expect(await used()).toEqual([ofCode, ofCode])
+
+  await limit(ofCode + step)
+  expect([await does('set', 'cache/01'), await does('set', 'cache/02')]).toEqual(['true', 'true'])
+  expect(await used()).toEqual([ofCode + step, ofCode + step])
+  const full = `the tenant’s runs and skills hold ${ofCode + step} bytes, and its quota is ${ofCode + step}`
+  expect(await does('setLarge', 'cache/03')).toBe(full)
+  expect(await does('get', 'cache/03')).toBe('null')
+  expect(refusalOf(await maker.client('publishSkill', { body: packed('1.1.0') }))).toBe('409 files_full')
+  await fixtures.tool({ input_files: true })
+  const { id: run } = unwrap(await agent.client('createRun', { body: {} }))
+  const put = () => agent.client('putFile', { params: { run, sha256: sha256('1') }, body: Buffer.from('1') })
+  expect(refusalOf(await put())).toBe('409 files_full')
+
+  await limit(ofCode + 5 * step)
+  expect(await does('setLarge', 'cache/03')).toBe('true') // two small values and a large one
+  expect(await used()).toEqual([ofCode + 5 * step, ofCode + 5 * step])
+  expect(await does('delete', 'cache/03')).toBe('true')
+  await vi.waitFor(async () => expect(await used()).toEqual([ofCode + step, ofCode + step]), 10_000)
+  expect(await does('setLarge', 'cache/03')).toBe('true')
+  unwrap(await fixtures.root('clearSkillStorage', { params: { id: 'keeper' } }))
+  await vi.waitFor(async () => expect(await used()).toEqual([ofCode, ofCode]), 10_000)
+  unwrap(await put())
+  expect(await used()).toEqual([ofCode + 1, ofCode])
+})
+
+test('D18 calls of a skill at the same time store no more than the quota, together', async () => {
+  const step = LIMITS.skill_storage_step_bytes
+  const fixtures = await newTenant(dev, 'quota-together')
+  const [agent, maker] = [await fixtures.agent(), await fixtures.operator(['admin'])]
+  const acme = await Publisher.listed('together-acme', fixtures.root)
+  const manifest = acme.manifest('hoarder', { capabilities: { kv: ['cache/'] } })
+  const tool = await acme.enable({ maker: maker.client, root: fixtures.root }, manifest, await storageSkill())
+  const ofCode = (await useOf('quota-together'))?.files_bytes ?? 0
+  const files_bytes = ofCode + 9 * step // two large values and their keys
+  unwrap(await governor('putQuota', { params: { tenant: 'quota-together' }, body: { files_bytes } }))
+  const calls = Array.from({ length: 8 }, async (_, i) => {
+    const body = { tool, args: argumentsOf('setLarge', `cache/0${i}`) }
+    return unwrap(await agent.client('proposeCallInNewRun', { body, wait: 20 })).state
+  })
+  expect((await Promise.all(calls)).filter((state) => state === 'succeeded')).toHaveLength(2)
+  const { keys, bytes } = unwrap(
+    await fixtures.root('readSkillStorage', { params: { id: 'hoarder' }, query: {} }),
+  )
+  expect([keys, bytes]).toEqual([2, 2 * (LARGE + 8)])
+  expect((await useOf('quota-together'))?.files_bytes).toBe(files_bytes)
 })
 
 test('D18 an open page beyond the quota receives no events', async () => {
