@@ -84,7 +84,7 @@ export class Redaction {
   #item(item: unknown, before: unknown): unknown {
     if (isPair(item)) return [this.#of(item[0]), this.#of(item[1], item[0])]
     const given =
-      typeof item === 'string' && /^(?:-u|--user|--proxy-user)$/.test(String(before))
+      typeof item === 'string' && /^(?:-u|--user|--proxy-user)$/.test(flag(before))
         ? this.#withoutPassword(item)
         : item
     return this.#of(given, flag(before))

@@ -28,8 +28,9 @@ export async function verifyToken(
   token: UnverifiedToken,
   now: number,
 ): Promise<Result<Result<VerifiedToken, Refusal>>> {
-  const issuer = directory.issuers.get(String(token.claims['iss']))
-  if (issuer === undefined || typeof token.claims['iss'] !== 'string')
+  const { iss } = token.claims
+  const issuer = typeof iss === 'string' ? directory.issuers.get(iss) : undefined
+  if (issuer === undefined)
     return ok(refuse('issuer', '`iss` is not exactly equal to any issuer of this tenant'))
   if (!issuer.spec.algorithms.includes(token.algorithm))
     return ok(refuse('algorithm', `the issuer may not sign with ${token.algorithm}`))

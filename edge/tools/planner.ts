@@ -236,7 +236,10 @@ function hostsOf({ egress }: ToolSpec, args: Args): Result<string[]> {
     const read = HostPattern.safeParse(typeof host === 'string' ? host.toLowerCase() : host)
     if (!read.success || read.data.startsWith('.'))
       return err(
-        failure('invalid_arguments', `\`${String(host).slice(0, 80)}\` is not a host: write \`name:port\``),
+        failure(
+          'invalid_arguments',
+          `${JSON.stringify(host).slice(0, 80)} is not a host: write \`name:port\``,
+        ),
       )
     if (!egress.hosts.some((pattern) => covers(pattern, read.data)))
       return err(failure('egress_denied', `\`${read.data}\` is not on the tool’s list of hosts`))

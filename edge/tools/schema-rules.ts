@@ -25,6 +25,7 @@ const isObject = (value: unknown): value is Schema =>
 const isText = (value: unknown): boolean => typeof value === 'string'
 const isTexts = (value: unknown): boolean => Array.isArray(value) && value.every(isText)
 const isNumber = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value)
+const isAtMost = (value: unknown, most: number): boolean => isNumber(value) && value <= most
 const isSchema = (value: unknown): boolean => typeof value === 'boolean' || isObject(value)
 
 const TYPES: ReadonlySet<unknown> = new Set([
@@ -208,7 +209,7 @@ class Inspection {
     else if (
       keyword === 'uniqueItems' &&
       value === true &&
-      !(Number(schema['maxItems'] ?? Number.NaN) <= LIMITS.schema_unique_items)
+      !isAtMost(schema['maxItems'], LIMITS.schema_unique_items)
     )
       this.#errors.add(
         here,

@@ -247,7 +247,7 @@ function lineOf(
 ): string | undefined {
   if (method === 'notifications/message')
     return `${typeof level === 'string' ? `${level}: ` : ''}${typeof data === 'string' ? data : JSON.stringify(data ?? null)}`
-  if (method !== 'notifications/progress') return undefined
-  const done = `${Number(progress)}${typeof total === 'number' ? `/${total}` : ''}`
+  if (method !== 'notifications/progress' || typeof progress !== 'number') return undefined
+  const done = `${progress}${typeof total === 'number' ? `/${total}` : ''}`
   return typeof message === 'string' ? `${done} ${message}` : done
 }

@@ -86,7 +86,7 @@ const only = (object: JsonObject, members: readonly string[]): JsonObject =>
 function blockOf(block: Json): JsonObject {
   if (isObject(block) && block['type'] === 'resource' && isObject(block['resource']))
     return { type: 'resource', resource: only(block['resource'], RESOURCE) }
-  const type = isObject(block) ? String(block['type']) : ''
+  const type = isObject(block) ? wordIn(block['type']) : ''
   const members = Object.hasOwn(MEMBERS, type) ? MEMBERS[type] : undefined
   return isObject(block) && members !== undefined
     ? only(block, members)
@@ -101,8 +101,11 @@ function textOf(block: Json): string {
   if (type === 'resource_link' && typeof uri === 'string') return `[resource ${uri}]`
   if (type === 'resource' && isObject(resource)) {
     const { text: embedded, uri: from } = resource
-    return typeof embedded === 'string' ? embedded : `[resource ${String(from)}, not passed on]`
+    return typeof embedded === 'string' ? embedded : `[resource ${wordIn(from)}, not passed on]`
   }
   const size = typeof data === 'string' ? `, ${data.length} characters in base64` : ''
-  return `[${String(type).slice(0, 32)} ${String(mimeType).slice(0, 64)}${size}, not passed on]`
+  return `[${wordIn(type).slice(0, 32)} ${wordIn(mimeType).slice(0, 64)}${size}, not passed on]`
 }
+
+/** Never converts: an object with a member `toString` would throw. */
+const wordIn = (value: Json | undefined): string => (typeof value === 'string' ? value : 'unknown')

@@ -488,6 +488,15 @@ export const DECISIONS: readonly Held[] = [
   {
     area: 'redaction',
     file: 'edge/secrets/redaction.ts',
+    tests: ['test/edge/secrets/redaction-places.test.ts'],
+    titled: 'can’t be converted',
+    lines: [
+      ['.test(flag(before))', '.test(String(before))', 'An agent’s call breaks every page that shows it.'],
+    ],
+  },
+  {
+    area: 'redaction',
+    file: 'edge/secrets/redaction.ts',
     tests: ['test/edge/secrets/redaction.test.ts', 'test/edge/secrets/redaction-places.test.ts'],
     titled: 'V02|a member named|by its shape|a secret inside a text',
     lines: [

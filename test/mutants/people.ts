@@ -371,8 +371,13 @@ export const PEOPLE: readonly Held[] = [
     area: 'planning',
     file: 'edge/tools/schema-rules.ts',
     tests: ['test/edge/tools/schema-rules.test.ts'],
-    titled: 'G06 a pattern is refused|a reference out of the schema',
+    titled: 'G06 a pattern is refused|a reference out of the schema|a limit that is an object',
     lines: [
+      [
+        "!isAtMost(schema['maxItems'], LIMITS.schema_unique_items)",
+        "Number(schema['maxItems']) > LIMITS.schema_unique_items",
+        'One tool of a server makes the list of all its tools unreadable.',
+      ],
       [
         'const LOCAL_REF = /^#\\/\\$defs\\/([A-Za-z0-9_.-]{1,64})$/',
         'const LOCAL_REF = /([A-Za-z0-9_.-]{1,64})$/',

@@ -129,6 +129,11 @@ export const TOKENS: readonly Held[] = [
     tests: ['test/edge/tokens/agents-by-token.test.ts'],
     lines: [
       [
+        "typeof iss === 'string' ? directory.issuers.get(iss) : undefined",
+        'directory.issuers.get(String(iss))',
+        'A stranger’s token ends in an internal error, and each one is logged.',
+      ],
+      [
         'if (!issuer.spec.algorithms.includes(token.algorithm))',
         'if (false)',
         'An issuer’s keys are used with algorithms that the operator did not allow.',

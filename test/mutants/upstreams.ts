@@ -111,6 +111,19 @@ export const UPSTREAMS: readonly Held[] = [
     area: 'upstreams',
     file: 'shared/mcp/tool-result.ts',
     tests: DEFINITIONS,
+    titled: 'of a block whose members',
+    lines: [
+      [
+        "(typeof value === 'string' ? value : 'unknown')",
+        'String(value)',
+        'A server’s answer ends its call without an outcome, and only when the lease is over.',
+      ],
+    ],
+  },
+  {
+    area: 'upstreams',
+    file: 'shared/mcp/tool-result.ts',
+    tests: DEFINITIONS,
     titled: 'a whole result',
     lines: [
       [

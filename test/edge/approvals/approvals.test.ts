@@ -276,6 +276,20 @@ test('P11 of approval, denial, cancellation and expiry at the same moment one wi
   expect(seen.size).toBeGreaterThan(1)
 })
 
+test('G01 arguments with members that are named like methods of objects are asked about like any others', async () => {
+  const tool = await fixtures.tool({ sensitive: true, input_schema: { type: 'object' } })
+  const odd = { toString: 5, valueOf: 5, toJSON: 5, then: 5, constructor: 5, hasOwnProperty: 5 }
+  const { approval } = await fixtures.proposeForApproval(agent.client, tool, {
+    list: ['a', odd, 'b'],
+    ...odd,
+  })
+  const inbox = unwrap(await approver.client('listApprovals', { query: { status: 'pending' } })).items
+  expect(inbox.map(({ id }) => id)).toContain(approval.id)
+  const page = await fetch(await fixtures.link(approver.client, approval.id))
+  expect([page.status, (await page.text()).includes('hasOwnProperty')]).toEqual([200, true])
+  unwrap(await answer(approval.id, 'deny'))
+})
+
 test('P12 forty approvals of one agent in forty runs are answered separately', async () => {
   const flood = await fixtures.agent()
   const calls = await Promise.all(

@@ -93,3 +93,8 @@ test.each([
     expect(text).toMatch(/admin:«redacted, mark [0-9a-f]{16}»/)
   },
 )
+
+test('a list with an object that can’t be converted to a text is shown as it is', () => {
+  const args = ['ls', { toString: 5, valueOf: 5 }, 'admin:password']
+  expect(redact({ args })).toEqual({ args })
+})

@@ -324,6 +324,7 @@ test('N07 a call can name only hosts of the tool’s list, and the plan has exac
     5,
     null,
     {},
+    { toString: 5, valueOf: 5 },
   ])
     expect([host, refusal(named, { hosts: [host] })]).toEqual([host, 'invalid_arguments'])
 })

@@ -112,6 +112,11 @@ test('G06 uniqueItems is accepted only with a small maxItems, because it compare
   expect(refusals(over({ type: 'array', uniqueItems: false }))).toEqual([])
 })
 
+test('a limit that is an object is refused, also one that can’t be converted to a number', () => {
+  for (const maxItems of [{}, [5], { toString: 5, valueOf: 5 }])
+    expect(refusals(over({ type: 'array', uniqueItems: true, maxItems }))).toContain('/properties/a/maxItems')
+})
+
 const KEYWORDS: Readonly<Record<string, readonly [good: unknown, ...bad: unknown[]]>> = {
   type: ['string', 'text', 5, null, ['string', 'text']],
   enum: [['a'], 'a', 5, null, [], {}],

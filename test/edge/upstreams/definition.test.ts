@@ -189,6 +189,20 @@ describe('a whole result', () => {
     ])
   })
 
+  test('of a block whose members have other types than the protocol says, only their size is passed on', () => {
+    const odd = { toString: 5, valueOf: 5 }
+    const words = (block: Json) => toolResult(undefined, { content: [block] }, (value) => value).output
+    expect(words({ type: odd })).toBe('[unknown unknown, not passed on]')
+    expect(words({ type: 'image', mimeType: odd, data: 'QUJD' })).toBe(
+      '[image unknown, 4 characters in base64, not passed on]',
+    )
+    expect(words({ type: 'resource', resource: { uri: odd } })).toBe('[resource unknown, not passed on]')
+    expect(kept({ content: [{ type: odd, data: odd }] })).toEqual([
+      'returned',
+      { content: [{ type: 'text', text: '[unknown unknown, not passed on]' }] },
+    ])
+  })
+
   test('a whole result has structured content that fits the accepted schema, if the tool declares one', () => {
     const schema = { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] }
     const content = [{ type: 'text', text: 'words' }]

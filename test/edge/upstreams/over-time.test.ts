@@ -244,6 +244,24 @@ test('of the progress of one call at most `upstream_notes` messages are kept', a
   expect(kept?.stderr.trimEnd().split('\n')).toEqual(Array.from({ length: 200 }, (_, n) => `note ${n}`))
 })
 
+test('progress that is no number is left out, and the call goes on', async () => {
+  const upstream = await protect('modern')
+  const progress = [{ toString: 5, valueOf: 5 }, 'half', 1]
+  upstream.fake.behaviours.set(
+    'act',
+    streaming((message) => [
+      ...progress.map((one) => ({
+        jsonrpc: '2.0',
+        method: 'notifications/progress',
+        params: { progressToken: message.id, progress: one, message: 'on its way' },
+      })),
+      result(message, text('done')),
+    ]),
+  )
+  const { result: kept } = unwrap(await act(upstream))
+  expect([kept?.output, kept?.stderr]).toEqual(['done', '1 on its way\n'])
+})
+
 test('the messages of one call that are kept have at most 64 KiB (`upstream_notes_chars`)', async () => {
   const upstream = await protect('modern')
   const note = { jsonrpc: '2.0', method: 'notifications/message', params: { data: 'x'.repeat(1_023) } }
