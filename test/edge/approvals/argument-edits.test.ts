@@ -4,6 +4,7 @@
 
 import { expect, test } from 'vitest'
 import { digestOf } from '../../../shared/bytes/json.ts'
+import { LIMITS } from '../../../shared/limits.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
 import { ConsoleSession } from '../../support/browser/console-session.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -382,6 +383,31 @@ test('policy decides on the changed call: it can deny it or require a second app
     // Below the amount for which policy requires two approvers, one is enough.
     const small = await ask({ words: ['pay'], amount: 10 }, name)
     expect(unwrap(await yes(small, { words: ['pay'], amount: 5 })).status).toBe('approved')
+  })
+})
+
+test('the arguments of a call can be edited 8 times (`LIMITS.edits`), and the last edit can still be approved', async () => {
+  expect(LIMITS.edits).toBe(8)
+  const name = await fixtures.tool({
+    input_schema: SCHEMA,
+    executor: { argv: ['echo', '{...words}'] },
+    capabilities: ['process_exec'],
+  })
+  const two = `@id("two-${name}") forbid (principal, action == Action::"tool.execute/${name}", resource) when { context.approval.count < 2 };`
+  await fixtures.withPolicies({ two }, async () => {
+    const call = await ask({ words: ['as asked'] }, name)
+    const edit = async (n: number) =>
+      yes(call, { words: [`${n}`] }, { digest: (await approvalOf(call)).digest }, n % 2 === 0 ? ann : bob)
+    for (let n = 1; n <= 8; n++) expect(unwrap(await edit(n)).status).toBe('pending')
+    expect(await edit(9)).toMatchObject({
+      ok: false,
+      error: { code: 'limit_reached', detail: expect.stringContaining('already changed 8 times') },
+    })
+    const { digest, edits } = await approvalOf(call)
+    expect(edits).toHaveLength(8)
+    const body = { decision: 'approve' as const, digest }
+    expect(unwrap(await bob.client('answerApproval', { params: idOf(call), body })).status).toBe('approved')
+    expect(unwrap(await peer.claim(call.id)).args).toEqual({ words: ['8'] })
   })
 })
 

@@ -175,6 +175,24 @@ test('a Slack button answers once, also when pressed twice or replayed, and a la
   await replaced(call, 'Denied by ann through slack')
 })
 
+test('a press in Slack is acknowledged after 2 s (`slack_ack_ms`), and what it began goes on', async () => {
+  await room()
+  const { first } = await askInSlack()
+  const slow = Promise.withResolvers<void>()
+  slack.instead = (response, method) => {
+    if (method !== 'views.open') return false
+    void slow.promise.then(() => response.end(JSON.stringify({ ok: false, error: 'expired_trigger_id' })))
+    return true
+  }
+  const began = performance.now()
+  expect((await interact(hurt.stack.url, press(first, 'more'))).status).toBe(200)
+  const took = performance.now() - began
+  expect([took >= 2_000, took < LIMITS.delivery_ms]).toEqual([true, true])
+  slow.resolve()
+  await waitForWhisper('the form did not open')
+  slack.instead = () => false
+})
+
 test('P10 a Slack request that is forged, altered, old or from another app or workspace is refused and changes nothing', async () => {
   await room()
   const { call, first } = await askInSlack()

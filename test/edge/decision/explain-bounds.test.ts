@@ -134,6 +134,16 @@ describe('long but simple conditions are explained', () => {
   })
 })
 
+test('alternatives are tried with 1 MiB of requests in all (`explanation_tried_chars`), so fewer of a long one', () => {
+  // The values 0 to 3 meet another rule, so the fifth alternative is the first that helps.
+  const isOneOf = (count: number): string => many(count, (i) => `context.args.n == ${i}`).join(' || ')
+  const text =
+    forbids(1, () => isOneOf(5), 'unless') + forbid(`(${isOneOf(4)}) && context.args.pad != "short"`)
+  const changes = (chars: number): number =>
+    explained({ text, args: { n: 9, pad: 'x'.repeat(chars) } }).changes.length
+  expect([changes(100), changes(200_000), changes(300_000)]).toEqual([1, 1, 0])
+})
+
 test('a search keeps 16 alternatives at each step (`explanation_width`)', () => {
   const ways = (count: number, from: number): Ways =>
     many(count, (i) => [{ fact: ['args', `a${from + i}`], op: '==', value: 1, sample: 1 }])

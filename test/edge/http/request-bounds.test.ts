@@ -58,6 +58,16 @@ test('G10 an unknown caller is refused before more than a small part of the body
   await serves()
 })
 
+test('G10 a body of at most 16 KiB (`unknown_body_bytes`) is read before its sender is authenticated, and no larger one', async () => {
+  expect(LIMITS.unknown_body_bytes).toBe(16_384)
+  const post = (length: number) =>
+    open().head('POST', '/v1/calls', ['content-type: application/json', `content-length: ${length}`])
+  const small = post(16_384)
+  expect((await post(16_385).answered(LIMITS.body_ms / 2)).status).toBe(401)
+  expect(small.answer).toBeUndefined()
+  expect((await small.send('x'.repeat(16_384)).answered(5_000)).status).toBe(401)
+})
+
 test('G10 a body without an announced length is cut off at the limit', async () => {
   const request = open().head('POST', '/v1/calls', [...auth, 'transfer-encoding: chunked'])
   const chunk = `10000\r\n${'x'.repeat(0x10000)}\r\n`

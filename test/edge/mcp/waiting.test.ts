@@ -474,3 +474,36 @@ test('M06 a listener gets notifications about its tasks and its list of tools, a
   expect((await exchange.answer(15_000)).error?.code ?? 'ended').toBeDefined()
   await exchange.end()
 })
+
+test('a listener follows 32 tasks (`mcp_listened_tasks`), and is told which', async () => {
+  const { client, meta } = await calls.clientInRun('modern', TASKS)
+  const created = await Promise.all(
+    Array.from({ length: 33 }, (_, n) => client.call(sensitive, { text: `${n}` }, { meta, wait: 0 })),
+  )
+  const taskIds = created.map(({ taskId }) => taskId)
+  const exchange = await client.send('subscriptions/listen', { notifications: { taskIds } })
+  const [told] = await exchange.until('the first message', ({ messages }) =>
+    messages.length > 0 ? messages : undefined,
+  )
+  expect(told?.params?.['notifications']).toEqual({ taskIds: taskIds.slice(0, 32) })
+  exchange.close()
+  expect(await client.result('tasks/get', { taskId: taskIds.at(-1) })).toMatchObject({ status: 'working' })
+})
+
+test('a call that ends within 200 ms (`mcp_quick_ms`) is answered without a stream, and another one no sooner', async () => {
+  expect(LIMITS.mcp_quick_ms).toBe(200)
+  await eventually('a call ends in time', async () => {
+    const { client, meta, call } = await calls.clientInRun('modern')
+    const sent = client.send('tools/call', { name: tool, arguments: {} }, { meta, wait: 60 })
+    await calls.proposed(call(1))
+    await peer.run(call(1), { stdout: 'done' })
+    const exchange = await sent
+    expect(textOf((await exchange.answer()).result ?? {})).toBe('done')
+    return !exchange.isStream
+  })
+  const { client, meta } = await calls.clientInRun('modern')
+  const began = performance.now()
+  const exchange = await client.send('tools/call', { name: sensitive, arguments: {} }, { meta, wait: 60 })
+  expect([exchange.isStream, performance.now() - began >= 200]).toEqual([true, true])
+  exchange.close()
+})

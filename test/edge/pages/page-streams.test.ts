@@ -77,6 +77,26 @@ test('the stream of one approval sends no events of others', async () => {
   abort.abort()
 })
 
+test('a live list is updated at most every 250 ms (`console_pause_ms`), and its last update shows all', async () => {
+  const watched = await fixtures.agent()
+  const ask = async (n: number) =>
+    (await fixtures.proposeForApproval(watched.client, sensitive, { n })).approval.id
+  const session = await ConsoleSession.open(fixtures.url, fixtures.rootKey)
+  const abort = new AbortController()
+  const stream = await session.get(`/console/events?agent=${watched.name}`, { signal: abort.signal })
+  const updates: string[] = []
+  const reading = stream.body
+    ?.pipeThrough(new TextDecoderStream())
+    .pipeTo(new WritableStream({ write: (text) => void updates.push(...text.split('\n\n').filter(Boolean)) }))
+  const began = performance.now()
+  const asked: string[] = []
+  for (let n = 0; n < 12; n++) asked.push(await ask(n))
+  await eventually('all are shown', () => asked.every((id) => updates.at(-1)?.includes(id)))
+  expect((updates.length - 1) * 250).toBeLessThanOrEqual(performance.now() - began)
+  abort.abort()
+  await reading?.catch(() => undefined)
+})
+
 test('a tenant has a limited number of live streams, and the slots of vanished ones are freed', () => {
   const followers = new StreamSlots()
   for (let i = 0; i < LIMITS.streams_tenant; i++)

@@ -3,9 +3,10 @@
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
+import { DatabaseSync } from 'node:sqlite'
 import { expect, test } from 'vitest'
-import { type ObjectState, type Schema, Tables } from '../../../edge/platform/object-tables.ts'
+import { type Schema, Tables } from '../../../edge/platform/object-tables.ts'
+import { objectOn } from '../../support/stack/object-storage.ts'
 
 const MIGRATIONS = join(import.meta.dirname, '../../../migrations')
 const CLASSES = readdirSync(MIGRATIONS)
@@ -42,34 +43,6 @@ test.each(CLASSES)('the newest schema of %s is that of its newest migration', (o
   const { entries } = json<Journal>(object, 'meta/_journal.json')
   expect(json<Versions>(object, 'schemas.json').at(-1)?.migration).toBe(entries.length - 1)
 })
-
-/** A real database behind the interface of an object's storage. */
-function objectOn(db: DatabaseSync): ObjectState {
-  const exec = (text: string, ...values: unknown[]) => {
-    if (values.length === 0 && text.includes(';')) db.exec(text) // several statements
-    const statement = db.prepare(text.includes(';') ? 'select 1 where false' : text)
-    statement.setReturnArrays(true)
-    const rows = statement.all(...(values as SQLInputValue[])) as unknown as unknown[][]
-    const columns = statement.columns().map(({ name }) => name)
-    return {
-      toArray: () => rows.map((row) => Object.fromEntries(row.map((value, i) => [columns[i], value]))),
-      raw: () => ({ toArray: () => rows }),
-    }
-  }
-  const transactionSync = <T>(work: () => T): T => {
-    db.exec('savepoint s')
-    try {
-      const value = work()
-      db.exec('release s')
-      return value
-    } catch (thrown) {
-      db.exec('rollback to s; release s')
-      throw thrown
-    }
-  }
-  const blockConcurrencyWhile = (work: () => Promise<unknown>) => work()
-  return { storage: { sql: { exec }, transactionSync }, blockConcurrencyWhile }
-}
 
 const statement = (name: string, columns: string) => `CREATE TABLE ${name} (${columns})`
 const entry = (idx: number) => ({ idx, when: 1_000 + idx, tag: `m${idx}`, breakpoints: true })

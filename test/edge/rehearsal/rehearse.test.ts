@@ -7,9 +7,11 @@ import { inBatches } from '../../../edge/platform/deadline.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Rehearsal } from '../../../shared/routes/rehearsals.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
+import { costOf, countRequests } from '../../support/counted-requests.ts'
 import { countersign } from '../../support/countersign.ts'
 import { eventually } from '../../support/eventually.ts'
 import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
+import { restartWithLimits, writeLimits } from '../../support/stack/other-limits.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
@@ -389,4 +391,30 @@ test('a call that was approved, and cancelled while it ran, is decided again wit
   await logged([stopped])
   const told = await rehearse(await candidate(forbid('two', 'asking', 'context.approval.count < 2')))
   expect(flipsOf(told)).toContainEqual([stopped.id, 'ask ask ask_more'])
+})
+
+test('a rehearsal asks each of the latest `rehearsal_runs` runs for 50 calls at a time (`rehearsal_calls_at_once`), and loses none', async () => {
+  expect(LIMITS.rehearsal_calls_at_once).toBe(50)
+  unwrap(await root('putPolicies', { body: { policies: BASE } }))
+  const version = await candidate('')
+  const { id: run } = unwrap(await ben.client('createRun', { body: {} }))
+  const body = { tool: 'denying', args: {} }
+  const made = [await propose(ben, 'denying'), await propose(ben, 'denying')]
+  for (let n = 0; n < 51; n++) made.push(unwrap(await ben.client('proposeCall', { params: { run }, body })))
+  await logged(made)
+  writeLimits(stack, { rehearsal_runs: 3 })
+  await countRequests(stack)
+  let result: Rehearsal | undefined
+  const { requests } = await costOf(stack, async () => {
+    result = await rehearse(version)
+  })
+  expect(result).toMatchObject({ looked_at: 53, complete: false, out_of_time: false })
+  expect(requests.filter((request) => request === 'RUN.rehearse')).toHaveLength(4) // 1, 1, 50 and 1 calls
+})
+
+test('a rehearsal ends after `rehearsal_ms`, says so, and the next one can begin', async () => {
+  const version = await candidate('')
+  await restartWithLimits(stack, { rehearsal_ms: 1 })
+  for (let i = 0; i < 2; i++)
+    expect(await rehearse(version)).toMatchObject({ complete: false, out_of_time: true })
 })

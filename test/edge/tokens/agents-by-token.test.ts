@@ -10,6 +10,7 @@ import { exportJWK, exportSPKI, importJWK, type JWTPayload, SignJWT } from 'jose
 import { Provider } from 'oidc-provider'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Stack } from '../../../infra/stack.ts'
+import { LIMITS } from '../../../shared/limits.ts'
 import { bearer, type Client, client } from '../../../shared/routes/client.ts'
 import type { IssuerSpec } from '../../../shared/wire/issuers.ts'
 import { countersign } from '../../support/countersign.ts'
@@ -379,6 +380,28 @@ test('the metadata of RFC 9728 and its challenge exist only where an advertised 
   for (const tenant of ['none', '..%2f', '%22'])
     expect((await metadata(`?tenant=${tenant}`)).status).toBeGreaterThanOrEqual(400)
   expect(await challenge({ 'countersign-tenant': '"' })).toBe(plain)
+})
+
+test('a 401 repeats what it said of a tenant for 2 s (`challenge_ms`), and looks up at most 256 tenants in that time (`challenge_tenants`)', async () => {
+  expect([LIMITS.challenge_ms, LIMITS.challenge_tenants]).toEqual([2_000, 256])
+  const crowded = await newTenant(stack.dev, 'tokens-crowded')
+  const rules = ruleFor((await crowded.agent()).name)
+  const mine = { 'countersign-tenant': 'tokens-crowded' }
+  const leads = async () => (await challenge(mine))?.includes('resource_metadata=')
+  unwrap(await put({ issuer: OTHER, rules }, 'idp', crowded.root))
+  let round = 0
+  await eventually('nothing more is looked up', async () => {
+    round += 1
+    const unknown = Array.from({ length: 256 }, (_, n) => `crowd-${round}-${n}`)
+    await Promise.all(unknown.map((tenant) => challenge({ 'countersign-tenant': tenant })))
+    return !(await leads())
+  })
+  await eventually('it is looked up after the others', leads)
+  unwrap(await crowded.root('deleteIssuer', { params: { name: 'idp' } }))
+  expect(await leads()).toBe(true)
+  const began = Date.now()
+  await eventually('the challenge leads nowhere', async () => !(await leads()))
+  expect(Date.now() - began).toBeLessThan(4_000)
 })
 
 test('`countersign issuers` stores, lists, shows, tests and removes issuers, and reads a token from standard input only', async () => {

@@ -6,6 +6,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { sha256 } from '../../../shared/bytes/json.ts'
 import { callId } from '../../../shared/ids.ts'
+import { LIMITS } from '../../../shared/limits.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
 import type { StdioUpstream } from '../../../shared/wire/upstreams.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -93,12 +94,15 @@ test('an accepted tool runs in tier C, and the statement names what was sent and
   expect(execution).toMatchObject({ sandbox_enforcement: 'strict', outcome: { kind: 'returned' } })
 })
 
-test('the list of tools is a call of the edge’s own agent, decided, attested and in the log', async () => {
-  const query = { agent: `countersign.${server}` }
-  const run = await eventually('the run is in the list', async () => {
-    const { items } = unwrap(await root('listRuns', { query }))
+/** The run in which the tools of a server were listed. */
+const listingOf = (name: string): Promise<string> =>
+  eventually('the run is in the list', async () => {
+    const { items } = unwrap(await root('listRuns', { query: { agent: `countersign.${name}` } }))
     return items[0]?.id
   })
+
+test('the list of tools is a call of the edge’s own agent, decided, attested and in the log', async () => {
+  const run = await listingOf(server)
   const { items } = unwrap(await root('readJournal', { params: { run } }))
   expect(items.map(({ kind }) => kind)).toEqual(['allowed', 'claimed', 'succeeded'])
   const call = callId(run, 1)
@@ -214,6 +218,20 @@ test.each([
   const { name, listed } = await register(mode, { limits: { timeout_ms: 2_000 } })
   expect(refusalOf(listed)).toBe('503 unavailable')
   expect(unwrap(await root('readUpstream', { params: { name } })).fault).toContain(why)
+})
+
+test('a server that does not exit when it has answered is killed after 500 ms (`stdio_exit_ms`), and its answer counts', async () => {
+  expect(LIMITS.stdio_exit_ms).toBe(500)
+  const { name, listed } = await register('deaf', {
+    command: [...commandOf('deaf'), 'lingering'],
+    limits: { timeout_ms: 30_000 },
+  })
+  expect(unwrap(listed).tools.length).toBeGreaterThan(0)
+  const run = await listingOf(name)
+  const { execution } = await verifiedExecution(root, { run, call: callId(run, 1) })
+  const took = Number(execution.ended_at_ms) - Number(execution.started_at_ms)
+  expect([took >= 500, took < 30_000]).toEqual([true, true])
+  expect(commandLinesWith('lingering')).toEqual([])
 })
 
 test('policies can name the upstream, by its entity, its id and its sandbox', async () => {

@@ -2,6 +2,7 @@
 // at least once under one id, whatever dies in between. It gets ids, a state and an address, never
 // a result or a secret, and nothing once the agent or the webhook is gone.
 
+import type { ServerResponse } from 'node:http'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { LIMITS } from '../../../shared/limits.ts'
 import { bearer, type Client, client } from '../../../shared/routes/client.ts'
@@ -13,6 +14,7 @@ import { refusalOf, toolSpec, unwrap } from '../../support/fixtures.ts'
 import { HurtStack, insist, revive, strike } from '../../support/stack/hurt-stack.ts'
 import { fileOf } from '../../support/stack/object-file.ts'
 
+const HMAC_KEY = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
 let hurt: HurtStack
 let receiver: WebhookReceiver
 let count = 0
@@ -237,6 +239,31 @@ test('N14 a webhook address inside a private network is refused when the agent i
     'file:///etc/passwd',
   ])
     expect([url, await refused(url)]).toEqual([url, '422 channel_refused'])
+})
+
+test('at most 32 events are being sent to the agents of a tenant (`agent_deliveries_at_once`), and people still get messages', async () => {
+  const agents = await Promise.all(Array.from({ length: 5 }, () => hooked()))
+  const held: ServerResponse[] = []
+  receiver.reply = (response) => void held.push(response)
+  await Promise.all(
+    agents.flatMap((mine) =>
+      Array.from({ length: 8 }, async () => {
+        const call = await propose(mine, 'plain')
+        unwrap(await mine.agent('cancelCall', { params: { run: call.run, call: call.id } }))
+      }),
+    ),
+  )
+  await eventually('32 events are being sent', () => held.length === 32, 30_000)
+  const params = { name: 'people' }
+  const body = { kind: 'webhook' as const, url: `${receiver.url}/people`, keys: [HMAC_KEY] }
+  unwrap(await hurt.operator('putChannel', { params, body }))
+  const asked = await propose(agents[0] ?? expect.fail(), 'asks')
+  await eventually('people are asked', () => receiver.about(asked.approval?.id ?? '').length === 1, 30_000)
+  expect(held).toHaveLength(33) // the question, and no event
+  receiver.reply = taking
+  for (const response of held) response.writeHead(204).end()
+  for (const mine of agents) await arrived(mine, 8)
+  unwrap(await hurt.operator('deleteChannel', { params }))
 })
 
 test('an outbox that is full of waiting events takes no more, and settled ones make room', async () => {

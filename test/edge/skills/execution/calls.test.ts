@@ -3,7 +3,9 @@
 // nobody.
 
 import { describe, expect, test } from 'vitest'
+import { SIGNED_TEXT_CHARS } from '../../../../shared/bytes/signable-text.ts'
 import { verifyBundle } from '../../../../shared/evidence/bundle.ts'
+import { LIMITS } from '../../../../shared/limits.ts'
 import type { Call } from '../../../../shared/wire/calls.ts'
 import type { SkillManifest } from '../../../../shared/wire/skills.ts'
 import { Fixtures, refusalOf, unwrap } from '../../../support/fixtures.ts'
@@ -237,6 +239,33 @@ describe('results and logs of skills', () => {
       'warn: mind the gap\n',
       { 'log.write': 1 },
     ])
+  })
+
+  test('V02 a secret at the cut end of a skill’s log or error is masked, because more of both is read (`skill_log_spare_chars`, `skill_detail_chars`)', async () => {
+    const [name, value] = [fixtures.name(), 'CANARY0-of-a-secret-at-the-cut-end-0123456789']
+    const [logs, fails] = [fixtures.name(), fixtures.name()]
+    const params = { name }
+    const body = { value, tools: [`${logs}_run`, `${fails}_run`] }
+    unwrap(await fixtures.root('putSecret', { params, body }))
+    const capabilities = { log: true as const, secrets: [name] }
+    /** A text in which the secret begins ten characters before this place, and which goes on behind. */
+    const around = (cut: number) => `${'x'.repeat(cut - 10)}${value}${'y'.repeat(50_000)}`
+    const logged = around(LIMITS.skill_log_chars - 'warn: '.length)
+    const write = [...w.i32(1_024), ...w.i32(4), ...w.i32(1_028), ...w.i32(logged.length), ...w.call(0)]
+    const run = [...write, ...answer(w.get(2), w.get(3))]
+    await enabled({ imports: [LOG], run, ...text(`warn${logged}`) }, { capabilities }, logs)
+    await enabled(returnText(around(SIGNED_TEXT_CHARS.detail), 'error'), { capabilities }, fails)
+    const approved = async (skill: string) => {
+      const { run, id, approval } = await fixtures.proposeForApproval(agent.client, `${skill}_run`)
+      unwrap(await fixtures.approve(approval.id))
+      return unwrap(await agent.client('readCall', { params: { run, call: id }, wait: 20 })).result
+    }
+    const log = (await approved(logs))?.stderr ?? ''
+    const { code, detail = '' } = (await approved(fails))?.error ?? {}
+    unwrap(await fixtures.root('deleteSecret', { params }))
+    expect([log.length, code]).toEqual([LIMITS.skill_log_chars, 'skill_error'])
+    expect([log.slice(0, 10), detail.slice(0, 4)]).toEqual(['warn: xxxx', 'xxxx'])
+    expect(`${log} ${detail}`).not.toContain(value.slice(0, 5))
   })
 
   test('a skill’s clock stands still during a call, and its random bytes differ between calls', async () => {

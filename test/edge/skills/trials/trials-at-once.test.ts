@@ -1,11 +1,12 @@
 // Promise: trials of many authors at once, and authors who disconnect, delay neither other authors
 // nor calls of skills.
 
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Stack } from '../../../../infra/stack.ts'
 import { Fixtures, unwrap } from '../../../support/fixtures.ts'
-import { component, type Parts, Publisher } from '../../../support/skills/skill.ts'
+import { component, type Parts, Publisher, text } from '../../../support/skills/skill.ts'
 import * as w from '../../../support/skills/wasm.ts'
+import { restartWithLimits, writeLimits } from '../../../support/stack/other-limits.ts'
 import { startTestStack } from '../../../support/stack/stack.ts'
 
 let stack: Stack
@@ -68,3 +69,32 @@ test('endless trials whose authors disconnect delay no other trials and no calls
   for (let i = 0; i < 5; i++) expect(await called()).toBe('succeeded')
   expect(await trial('e', {})).toBe(200)
 }, 120_000)
+
+describe('at an edge with lower limits', () => {
+  beforeAll(async () => {
+    writeLimits(stack, { skill_code_bytes: 200_000 }, 'bundle/transpiler')
+    await restartWithLimits(stack, { trials_ms: 500 })
+  })
+
+  const refused = async (parts: Parts) => {
+    const manifest = acme.manifest('f', { limits: { fuel: 10_000_000_000, timeout_ms: 10_000 } })
+    const bytes = Buffer.from(await component(parts)).toString('base64')
+    const trials = [{ tool: 'run', input: {} }] as never // the edge fills in defaults
+    const tried = await author.client('trySkill', { body: { manifest, component: bytes, trials } })
+    return tried.ok ? 'no refusal' : `${tried.error.code}: ${tried.error.detail}`
+  }
+
+  test('trials that have not ended after `trials_ms` have no result, and their slot is free for the next', async () => {
+    expect(await refused({ run: [...w.loop(w.br(0)), w.UNREACHABLE] })).toBe(
+      'unavailable: trial 1 had not ended after 500 ms; send fewer trials at once, or try again',
+    )
+    expect(await refused({})).toBe('no refusal')
+  })
+
+  test('W06 a skill whose generated code has more than `skill_code_bytes` is refused, with both numbers', async () => {
+    expect(await refused(text('x'.repeat(100_000)))).toBe('no refusal')
+    expect(await refused(text('x'.repeat(200_000)))).toMatch(
+      /^invalid_skill: .*its generated code has 2\d{5} bytes; the limit is 200000$/,
+    )
+  })
+})

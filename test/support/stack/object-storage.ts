@@ -1,0 +1,46 @@
+// The storage of a Durable Object without workerd: a real SQLite database behind the interface of the
+// platform, for tests of one store of an object.
+
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
+import { drizzle } from 'drizzle-orm/durable-sqlite'
+import { type ObjectState, type Schema, Tables } from '../../../edge/platform/object-tables.ts'
+import { ROOT } from '../../../infra/state.ts'
+
+export function objectOn(db: DatabaseSync): ObjectState {
+  const exec = (text: string, ...values: unknown[]) => {
+    if (values.length === 0 && text.includes(';')) db.exec(text) // several statements
+    const statement = db.prepare(text.includes(';') ? 'select 1 where false' : text)
+    statement.setReturnArrays(true)
+    const rows = statement.all(...(values as SQLInputValue[])) as unknown as unknown[][]
+    const columns = statement.columns().map(({ name }) => name)
+    return {
+      toArray: () => rows.map((row) => Object.fromEntries(row.map((value, i) => [columns[i], value]))),
+      raw: () => ({ toArray: () => rows }),
+    }
+  }
+  const transactionSync = <T>(work: () => T): T => {
+    db.exec('savepoint s')
+    try {
+      const value = work()
+      db.exec('release s')
+      return value
+    } catch (thrown) {
+      db.exec('rollback to s; release s')
+      throw thrown
+    }
+  }
+  const blockConcurrencyWhile = (work: () => Promise<unknown>) => work()
+  return { storage: { sql: { exec }, transactionSync }, blockConcurrencyWhile }
+}
+
+/** The empty database of a new object of this class, which is a folder of `migrations/`. */
+export function newDatabase(object: string): ReturnType<typeof drizzle> {
+  const schemas = JSON.parse(
+    readFileSync(join(ROOT, 'migrations', object, 'schemas.json'), 'utf8'),
+  ) as Schema['schemas']
+  const state = objectOn(new DatabaseSync(':memory:'))
+  new Tables(state, { migrations: { journal: { entries: [] }, migrations: {} }, schemas }).make()
+  return drizzle(state.storage as never) // it has what drizzle uses of an object's storage
+}
