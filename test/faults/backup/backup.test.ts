@@ -175,7 +175,7 @@ describe('a backup', () => {
     expect(filesOf(empty)).toEqual([])
   })
 
-  test('that finds no room leaves nothing that could be taken for one, and neither does a restore', async () => {
+  test('that finds no room leaves nothing that looks like a backup, and such a restore leaves nothing either', async () => {
     const small = join(folder, 'small')
     mkdirSync(small)
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=300k', 'none', small])
@@ -321,7 +321,7 @@ describe('after a restore on another host', () => {
     await eventually('the inbox is empty', () => items.length === 0)
   })
 
-  test('the log has each end once, and its head is the root over them', async () => {
+  test('the log contains the end of each call once, and its head is the root over these', async () => {
     const { items } = unwrap(await second.operator('listRuns', { query: { limit: 100 } }))
     expect(items.length).toBeGreaterThan(5)
     expect(items.length).toBeLessThan(100) // so one page has all
@@ -331,7 +331,7 @@ describe('after a restore on another host', () => {
     await logHolds(second, ends)
   })
 
-  test('the journal of the installation says why, once', async () => {
+  test('the journal of the installation contains the restore and its reason once', async () => {
     const installation = client(second.stack.url, bearer(second.stack.dev.installation_key))
     await second.stack.edge.restart()
     const { items } = unwrap(await insist(() => installation('readInstallationJournal', { query: {} })))
@@ -339,7 +339,7 @@ describe('after a restore on another host', () => {
     expect(entries).toMatchObject([{ body: { restores: 1, rollback: REASON } }])
   })
 
-  test('calls of the same runs and of new ones go on, and those outlive the next start', async () => {
+  test('agents can propose calls in the old runs and in new ones, and a restart keeps these calls', async () => {
     const fresh = await second.propose('text_stats', { text: 'a' }, { wait: 10 })
     expect(fresh.state).toBe('succeeded')
     const next = await second.propose('mark_asking', { mark: 'new\n' }, { run: waiting.run })
