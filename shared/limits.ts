@@ -86,8 +86,8 @@ export const LIMITS = {
   /** The old or new value of one changed place. */
   edit_chars: 400,
   /**
-   * The longest standing approval, also for a session: nobody should be held to an answer that they
-   * have forgotten.
+   * The longest standing approval, even one for a session: nobody should be held to an answer that
+   * they have forgotten.
    */
   standing_s: 12 * 3600,
   /** Standing approvals of a tenant: a list that a person can still read. */
@@ -373,8 +373,8 @@ export const LIMITS = {
   skill_component_bytes: 4 * MiB,
   skill_code_bytes: 12 * MiB,
   /**
-   * A component's sections beside its code: types, imports and links. A type's text includes all
-   * its parts.
+   * A component's sections other than its code: types, imports and links. A type's text includes
+   * all its parts.
    */
   skill_described_bytes: 16 * KiB,
   skill_types: 64,
@@ -404,7 +404,7 @@ export const LIMITS = {
   skill_slice_ms: 2,
   skill_slice_alone_ms: 10,
   skill_alone_fuel: 1_000_000,
-  /** Fuel for one host call beside its bytes. */
+  /** Fuel for one host call, in addition to that for its bytes. */
   skill_host_call_fuel: 2_000,
   /**
    * A text that a skill returns or passes to the host. We read no more of it: the edge decodes it,

@@ -245,9 +245,9 @@ const actorIn = ({ actor }: CallOrigin = {}): string =>
   canonical(actor === undefined ? null : identityOfActor(actor))
 
 /**
- * Idempotent replay: returns the existing call if payload and actor match and the agent may still
- * read it. Policy may have decided the call for its actor alone (L1). The rest of the origin is not
- * compared: an agent that repeats a call may word its reason differently.
+ * Idempotent replay: returns the existing call if payload and actor match (G12) and the agent may
+ * still read it. Policy may have decided the call for its actor alone (L1). The rest of the origin
+ * is not compared: an agent that repeats a call may word its reason differently.
  */
 export function replayProposal(
   directory: LoadedDirectory,
@@ -319,7 +319,7 @@ export function spentBy({ tool: { spends } }: LoadedTool, args: Record<string, u
 }
 
 /**
- * With the present snapshot; `null` if the agent or tool was removed, and the earlier one still
+ * With the current snapshot; `null` if the agent or tool was removed, and the earlier one still
  * applies.
  */
 type Judgement = { decision: Decision; snapshot: Snapshot | null }
@@ -330,7 +330,7 @@ export type JudgementInput = {
 }
 
 /**
- * Decides again, by the present policy, on an existing call with its answers and the usage before
+ * Decides again, by the current policy, on an existing call with its answers and the usage before
  * it.
  */
 export function judgeAgain(

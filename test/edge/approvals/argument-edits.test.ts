@@ -294,7 +294,7 @@ test('B5 the review of a change shows the change and the changed call in full, b
   expect(brief).not.toContain('The whole')
 })
 
-test('B10 approving beside an edited text does not approve the original call but leads to the review', async () => {
+test('B10 approving next to an edited text does not approve the original call but leads to the review', async () => {
   const call = await ask({ command: 'echo', args: ['one', 'two'] }, shell)
   const link = await fixtures.link(bob.client, call.approval.id)
   const less = { arguments: '{"command":"echo","args":["one"]}' }
@@ -485,7 +485,7 @@ test('P08 the arguments of a call can’t be edited once its tool has changed', 
   expect(refusalOf(await yes(call, { words: [] }))).toBe('409 conflict')
 })
 
-test('P11 of an edit, two answers, a cancellation and the expiry at the same moment one wins, and only its call runs', {
+test('P11 if an edit, two answers, a cancellation and the expiry coincide, exactly one wins, and only its call runs', {
   timeout: 90_000,
 }, async () => {
   const urgent = await fixtures.tool({

@@ -7,7 +7,7 @@ import { type Doorbell, DoorbellQueue } from '../../../edge/pool/doorbell-queue.
 import { LIMITS } from '../../../shared/limits.ts'
 
 const BOUNDS = { out: 2, perRun: 4, all: 6 }
-/** Agents have capital letters, and their runs are named after them. */
+/** Agents are named by capital letters, and their runs by the same letters in lower case. */
 const ring = (run: string, n: number, until = 1_000_000): Doorbell => ({
   agent: run.slice(0, 1).toUpperCase(),
   run,
@@ -118,7 +118,7 @@ test('a full pool accepts calls that runs report again only up to a bound', () =
   expect(BOUNDS.out + left.filter((count) => count === 1).length).toBe(2 * BOUNDS.all)
 })
 
-test('a pool holds `waiting_calls_per_pool` calls and a run `waiting_calls_per_run`, and an agent with less than its share is let in', () => {
+test('a pool holds `waiting_calls_per_pool` calls and a run `waiting_calls_per_run`, and an agent with less than its share is admitted even then', () => {
   expect([LIMITS.waiting_calls_per_run, LIMITS.waiting_calls_per_pool]).toEqual([1_000, 10_000])
   const rings = new DoorbellQueue()
   const waits = { full: [] as string[], run: '' }

@@ -1,7 +1,6 @@
-// Kernel interfaces beyond plain work are out of a tool’s reach. Each attack runs in the sandbox,
-// and again without the defence that stops it. Attacks that work only if the worker is root are in
-// not-root.test.ts.
-// @project prepared
+// A tool can’t reach kernel interfaces that ordinary programs don’t need. Each attack runs in the
+// sandbox, and again without the defence that stops it. Attacks that work only if the worker is
+// root are in not-root.test.ts. @project prepared
 
 import { chmodSync, chownSync, copyFileSync } from 'node:fs'
 import { arch } from 'node:os'
@@ -70,7 +69,7 @@ describe('terminal', () => {
       }),
     )['pushed']
 
-  test('S01 a tool can inject no keystroke into a terminal of the worker', async () => {
+  test('S01 a tool can’t inject a keystroke into a terminal of the worker', async () => {
     expect(await pushed(PUSH)).toBe('')
     expect(await pushed(PUSH, NO_SECCOMP)).toBe('')
     expect(await pushed(PUSH, NO_SESSION)).toBe('')
