@@ -94,6 +94,11 @@ export class RunContext {
     return this.#row
   }
 
+  /** Whether the run can be created in its object. Only the transaction that creates it knows. */
+  get hasRoom(): boolean {
+    return !this.#runs.store.isFull()
+  }
+
   /**
    * Runs `work` as one synchronous transaction; resolves when its batch is on disk. An exception
    * rolls it back; a refusal that `work` returns does not.

@@ -159,15 +159,15 @@ export class FileStore {
     return times.length === 0 ? null : Math.min(...times)
   }
 
-  /** The numbers of the runs with expired files, in an object of many runs. */
-  runsDue(now: number): number[] {
+  /** The numbers of the runs whose files expire by `until`, in an object of many runs. */
+  runsDue(until: number): number[] {
     if (this.#isEmpty) return []
     const due = this.#db
       .select()
       .from(files)
       .all()
-      .filter((row) => expiresAt(row) <= now)
-    return due.map(({ key }) => Number(key.slice(0, Math.max(0, key.indexOf('.')))))
+      .filter((row) => expiresAt(row) <= until)
+    return due.map(({ key }) => Number(key.split('.')[0]))
   }
 
   /** Removes expired files; returns whether there were any. */

@@ -26,7 +26,7 @@ export const INDEXES = ['calls_due', 'calls_key', 'calls_unmirrored', 'calls_joi
 /** Tables and indexes that a new object lacks. */
 const LATER: readonly string[] = [...INDEXES, 'output', 'files', 'file_parts']
 
-/** The most calls of one kind, and runs to log, that one alarm handles. */
+/** The most due calls that one alarm handles; it rings again at once. */
 const AT_ONCE = 200
 
 export class ObjectStore {
@@ -36,6 +36,7 @@ export class ObjectStore {
   #known: Map<string, number> | undefined
   #next = 0
   #unlogged: string[] = []
+  #reportedAt = 0
 
   constructor(ctx: DurableObjectState) {
     this.storage = ctx.storage
@@ -100,9 +101,9 @@ export class ObjectStore {
       .all()
   }
 
-  /** Takes some of the runs whose last entries were not in the log when the object started. */
+  /** Takes the runs whose last entries were not in the log when the object started. */
   takeUnlogged(): string[] {
-    return this.#numbers.size === 0 ? [] : this.#unlogged.splice(0, AT_ONCE)
+    return this.#numbers.size === 0 ? [] : this.#unlogged.splice(0)
   }
 
   /** When something in the object is due; null if nothing is. */
@@ -120,26 +121,29 @@ export class ObjectStore {
     return due.length === 0 ? null : Math.min(...due)
   }
 
-  /** Runs in which something is due: a call, its news for the inbox, the end of a file. */
+  /**
+   * Runs in which something is due: a call, its news for the inbox, the end of a file. Once a day all
+   * that hold files, because each reports to the tenant that it does.
+   */
   runsDue(now: number): string[] {
     if (!this.tables.exist) return []
     const { dueAt, cancelAt, unmirrored } = calls
+    const isReport = this.#reportedAt + LIMITS.file_unnamed_ms < now
+    if (isReport) this.#reportedAt = now
     return this.#withNumbers([
-      ...this.#runsWith(lte(dueAt, now)),
+      ...this.#runsWith(lte(dueAt, now), AT_ONCE),
       ...this.#runsWith(lte(cancelAt, now)),
       ...this.#runsWith(sql`${unmirrored} = 1`),
-      ...this.#files.runsDue(now),
+      ...this.#files.runsDue(isReport ? Number.POSITIVE_INFINITY : now),
     ])
   }
 
   /** Runs with calls that have not ended. */
   runsLive(): string[] {
-    return this.tables.exist
-      ? this.#withNumbers(this.#runsWith(isNotNull(calls.dueAt), Number.MAX_SAFE_INTEGER))
-      : []
+    return this.tables.exist ? this.#withNumbers(this.#runsWith(isNotNull(calls.dueAt))) : []
   }
 
-  #runsWith(condition: SQL, most = AT_ONCE): number[] {
+  #runsWith(condition: SQL, most = -1): number[] {
     const rows = this.#db.select({ n: calls.n }).from(calls).where(condition).limit(most).all()
     return rows.map(({ n }) => Math.floor(n / ROWS_OF_RUN))
   }

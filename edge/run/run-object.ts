@@ -32,7 +32,7 @@ import { cancelCall, cancelRun } from './commands/cancel.ts'
 import { type Claimant, claimForWorker } from './commands/claim.ts'
 import * as clients from './commands/clients.ts'
 import { endCallsOfBackup } from './commands/end-calls-of-backup.ts'
-import { isSameRun, type ProposalInput, type ProposedCall, proposeCall } from './commands/propose.ts'
+import { isSameRun, NO_ROOM, type ProposalInput, type ProposedCall, proposeCall } from './commands/propose.ts'
 import { settleForWorker } from './commands/settle.ts'
 import type { RunContext } from './context.ts'
 import type { StoredFile } from './file-uploads.ts'
@@ -67,6 +67,12 @@ export class RunRequests {
   async propose(input: ProposalInput): Promise<Result<Call>> {
     const proposed = await proposeCall(this.#run, input)
     return proposed.ok ? ok(proposed.value.call) : proposed
+  }
+
+  /** Null if the run is new and its object has no room for it. */
+  async proposeIfRoom(input: ProposalInput): Promise<Result<Call> | null> {
+    const proposed = await this.propose(input)
+    return !proposed.ok && proposed.error === NO_ROOM ? null : proposed
   }
 
   /** `request`: the client's id of its request, by which it can cancel the call. */
