@@ -66,8 +66,8 @@ export class Runs {
    * Whether memory has nothing of a run that its rows lack: no lease, nobody who waits. A run with an
    * object to itself stays as long as the object.
    */
-  #isAtRest({ id, store }: RunContext): boolean {
-    return isSharedRun(id) && !this.log.awaits(id) && store.live().length === 0
+  #isAtRest({ id, row, store }: RunContext): boolean {
+    return isSharedRun(id) && !this.log.awaits(id) && (row === undefined || store.live().length === 0)
   }
 
   /** Whether this is the context of its run. An earlier one does not know what has changed since. */
