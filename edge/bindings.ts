@@ -4,14 +4,14 @@
 import { hkdfSync } from 'node:crypto'
 import type { PrivateJwk, Signer } from '../shared/evidence/dsse.ts'
 import { signerFromJwk } from '../shared/evidence/dsse.ts'
-import { INSTALLATION_LOG } from '../shared/ids.ts'
+import { INSTALLATION_LOG, runObjectName } from '../shared/ids.ts'
 import { Restore } from '../shared/wire/restore.ts'
 import type { ChannelObject } from './channels/channel-object.ts'
 import type { InstallationObject } from './installation/installation-object.ts'
 import type { LogObject } from './log/log-object.ts'
 import type { Outside, StandIns } from './platform/outbound-fetch.ts'
 import type { PoolObject } from './pool/pool-object.ts'
-import type { RunObject } from './run/run-object.ts'
+import type { RunObject, RunRequests } from './run/run-object.ts'
 import type { SessionObject } from './session/session-object.ts'
 import type { SkillObject } from './skills/skill-object.ts'
 import type Transpiler from './skills/transpiler/main.ts'
@@ -144,8 +144,19 @@ export const tenantUpstreams = (env: Env, tenant: string) =>
 /** The requests that only the installation makes to a tenant's object. */
 export const tenancy = (env: Env, tenant: string) =>
   (env.TENANT.getByName(tenant) as unknown as { tenancy: RpcStub<InstallationRequests> }).tenancy
-export const runObject = (env: Env, tenant: string, run: string) =>
-  env.RUN.getByName(`${tenant}/${run}`) as unknown as RpcStub<RunObject>
+/** One run, in an object that it may share with others. */
+export function runObject(env: Env, tenant: string, run: string): RpcStub<RunRequests> {
+  const object = runsObject(env, tenant, run)
+  return new Proxy({} as RpcStub<RunRequests>, {
+    get: (_, method) =>
+      method === 'then' // what an async function returns is asked for it
+        ? undefined
+        : (...given: unknown[]) => object.request(run, method as keyof RunRequests, given),
+  })
+}
+/** The object of a run, with all the runs that it holds. */
+export const runsObject = (env: Env, tenant: string, run: string) =>
+  env.RUN.getByName(runObjectName(tenant, run)) as unknown as RpcStub<RunObject>
 /** Sessions belong to one agent, which chooses their names. */
 export const sessionObject = (
   env: Env,

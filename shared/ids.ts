@@ -1,7 +1,7 @@
 // Ids and API keys. An id leads to its object without an index: a call id contains its run, an API
 // key its tenant.
 //
-//   run_<ulid>            a run; its RunObject is `<tenant>/<run>`; only the edge mints them, with a check
+//   run_<ulid>            a run; the id names its RunObject; only the edge mints them, with a check
 //   call_<ulid>_<n>       the n-th call of that run;  apr_… its approval, att_… its attestation
 //   cs_<kind>_<tenant>_<ulid>_<secret>   an API key (agent, operator) or enrolment token (enrol)
 //   cs_installation_<ulid>_<secret>      the key of the installation's operator, who is above tenants
@@ -73,6 +73,16 @@ export function splitId(id: string): { run: string; n: number } {
   const [, ulidPart, n] = id.split('_')
   return { run: `run_${ulidPart}`, n: Number(n) }
 }
+
+/** Whether the run shares its object with others. Its id then begins with a bit that no time has. */
+export const isSharedRun = (run: string): boolean => run.charAt(4) === '4'
+
+/**
+ * The name of a run's object. Runs share one if they are of one agent (three characters of its hash)
+ * and of the same 2^20 milliseconds (the first six characters of ten for the time).
+ */
+export const runObjectName = (tenant: string, run: string): string =>
+  isSharedRun(run) ? `${tenant}/runs_${run.slice(4, 10)}${run.slice(14, 17)}` : `${tenant}/${run}`
 
 export type KeyKind = 'agent' | 'operator' | 'enrol'
 export type ParsedKey = { kind: KeyKind; tenant: string; id: string }

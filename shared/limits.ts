@@ -169,6 +169,11 @@ export const LIMITS = {
   call_files: 64,
   run_files: 256,
   run_files_bytes: 64 * MiB,
+  /**
+   * Runs that share one object (edge/run/object-store.ts). An object of Cloudflare holds 10 GB, and
+   * such a run takes 10 to 15 KiB. Further runs get an object each.
+   */
+  runs_per_object: 100_000,
   file_path_bytes: 512,
   file_path_depth: 16,
   /**

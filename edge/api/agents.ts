@@ -16,7 +16,7 @@ import type { Identified } from '../http/intake.ts'
 import { idempotencyKey, identifyByBearer, namedAgent, originOfCaller, waitMs } from '../http/intake.ts'
 import { fileResponse, streamHeaders } from '../http/response-headers.ts'
 import type { RunQuery } from '../log/call-index-store.ts'
-import { callOf, runOf, runRecord } from '../run/find-run.ts'
+import { callOf, runOf, runRecord, sharedRunRecord } from '../run/find-run.ts'
 import { pieceAsJson, streamCall } from './call-event-stream.ts'
 import { dryRun } from './dry-run.ts'
 import type { Incoming, Verbs } from './verb.ts'
@@ -87,9 +87,7 @@ export const agentRoutes: Verbs<RouteNames> = {
     const { tool, args, run = {} } = body
     const key = idempotencyKey(request)
     if (!key.ok) return key
-    const record = runRecord(env, agentOf(caller), run, key.value === null ? null : `call ${key.value}`)
-    const object = runObject(env, record.tenant, record.id)
-    return object.propose({
+    const input = {
       version: caller.directory.version,
       agent: runOwner(agentOf(caller)),
       tool,
@@ -97,10 +95,16 @@ export const agentRoutes: Verbs<RouteNames> = {
       files: [],
       origin: originOf(body, caller),
       key: key.value,
-      create: record,
       join: false,
       waitMs: waitMs(request),
-    })
+    }
+    const { tenant, runsShareSince } = caller.directory
+    const shared = sharedRunRecord(env, agentOf(caller), run, key.value, runsShareSince)
+    const proposed =
+      shared && (await runObject(env, tenant, shared.id).proposeIfRoom({ ...input, create: shared }))
+    if (proposed !== null) return proposed
+    const own = runRecord(env, agentOf(caller), run, key.value === null ? null : `call ${key.value}`)
+    return runObject(env, tenant, own.id).propose({ ...input, create: own })
   },
 
   async listCalls({ env, caller, query }) {

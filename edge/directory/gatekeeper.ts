@@ -34,6 +34,7 @@ export type Directory = {
   tenant: string
   state: TenantState
   version: number
+  runsShareSince: number
   agents: AgentMember[]
   operators: Member<OperatorSpec>[]
   tools: Tool[]

@@ -58,6 +58,8 @@ export type LoadedDirectory = {
    */
   state: TenantState
   version: number
+  /** A call whose idempotency key is older finds its run in an object of its own. */
+  runsShareSince: number
   agents: ReadonlyMap<string, AgentPrincipal>
   operators: ReadonlyMap<string, OperatorPrincipal>
   keys: ReadonlyMap<string, { kind: KeyKind; hash: Buffer; principal: AgentPrincipal | Principal }>

@@ -48,6 +48,8 @@ export type Leaf = {
   /** The decision of a policy set that shadowed the call. */
   shadow: Pick<ShadowDecision, 'since_ms' | 'from' | 'to'> | null
 }
+/** The ends of calls of one run, and its reports for the lists. */
+export type RunEnds = { readonly run: string; readonly ends: readonly Leaf[]; readonly reports?: RunReports }
 export type EndedAt = { index: number; call: string; agent: string; tool: string; at: number }
 type EndedCall = {
   seq: number
@@ -131,32 +133,39 @@ export class LogObject extends DurableObject<Env> {
   }
 
   /**
-   * Appends the ends that are new, which their positions in the run's journal show, and updates the
-   * lists.
+   * Appends the ends that are new, which their positions in the journal show.
    */
-  async append(run: string, ends: readonly Leaf[], reports?: RunReports): Promise<void> {
+  async append(run: string, ends: readonly Leaf[]): Promise<void> {
+    await this.appendAll([{ run, ends }])
+  }
+
+  /** The same for several runs, and updates the lists. */
+  async appendAll(news: readonly RunEnds[]): Promise<void> {
     this.#size = this.ctx.storage.transactionSync(() => {
-      if (reports !== undefined) this.#index.put(reports)
-      if (ends.length === 0) return this.#size
-      let size = this.#size
-      const known = this.#q.lastOf.get({ run })?.seq ?? 0
-      for (const end of ends.filter(({ seq }) => seq > known)) {
-        const { shadow, ...leaf } = end
-        const shadowed = {
-          shadowSince: shadow?.since_ms ?? null,
-          shadowFrom: shadow?.from ?? null,
-          shadowTo: shadow?.to ?? null,
-        }
-        this.#q.addLeaf.run({ index: size, run, ...leaf, ...shadowed })
-        for (const node of append(size, hashOf(end.hash), this.#read)) {
-          this.#frontier[node.level] = node
-          if (node.level > 0) this.#q.addNode.run(node)
-        }
-        size++
-      }
-      return size
+      for (const { reports } of news) if (reports !== undefined) this.#index.put(reports)
+      return news.reduce((size, { run, ends }) => this.#appendAt(size, run, ends), this.#size)
     })
-    if (ends.length > 0) this.#waiters.wake('leaf')
+    if (news.some(({ ends }) => ends.length > 0)) this.#waiters.wake('leaf')
+  }
+
+  /** Appends to a log of `size` leaves, and returns its new size. */
+  #appendAt(size: number, run: string, ends: readonly Leaf[]): number {
+    if (ends.length === 0) return size
+    const known = this.#q.lastOf.get({ run })?.seq ?? 0
+    const fresh = ends.filter(({ seq }) => seq > known)
+    for (const [i, { shadow, ...leaf }] of fresh.entries()) {
+      const shadowed = {
+        shadowSince: shadow?.since_ms ?? null,
+        shadowFrom: shadow?.from ?? null,
+        shadowTo: shadow?.to ?? null,
+      }
+      this.#q.addLeaf.run({ index: size + i, run, ...leaf, ...shadowed })
+      for (const node of append(size + i, hashOf(leaf.hash), this.#read)) {
+        this.#frontier[node.level] = node
+        if (node.level > 0) this.#q.addNode.run(node)
+      }
+    }
+    return size + fresh.length
   }
 
   async calls(query: CallQuery): Promise<ListPage<ListedCall>> {

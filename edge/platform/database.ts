@@ -16,20 +16,25 @@ export function openDatabase(ctx: DurableObjectState, schema: Schema): Database 
 }
 
 /**
- * Statements for the storage of one object. They are built once per isolate, because building takes
- * drizzle longer than making the tables of an object takes SQLite.
+ * Statements for the storage of one object, bound once for each. They are built once per isolate,
+ * because building takes drizzle longer than making the tables of an object takes SQLite.
  */
 export function preparedOnce<T extends Readonly<Record<string, object>>>(
   build: (db: Database) => T,
 ): (storage: DurableObjectStorage) => T {
   let built: T | undefined
+  const bound = new WeakMap<DurableObjectStorage, T>()
   return (storage) => {
+    const known = bound.get(storage)
+    if (known !== undefined) return known
     built ??= build(drizzle({} as DurableObjectStorage)) // building reads nothing
-    const bound = Object.entries(built).map(([name, statement]) => [
+    const entries = Object.entries(built).map(([name, statement]) => [
       name,
       Object.assign(Object.create(statement), { client: storage }),
     ])
-    return Object.fromEntries(bound) as T
+    const statements = Object.fromEntries(entries) as T
+    bound.set(storage, statements)
+    return statements
   }
 }
 

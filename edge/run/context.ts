@@ -1,13 +1,11 @@
 // The commands' view of a run: its stored state, read-only, and `transact`, the only way to change
-// it (L5). It owns the in-memory parts of one RunObject and performs the effects of each commit.
+// it (L5). It owns what one run has in memory and performs the effects of each commit.
 
-import { callId } from '../../shared/ids.ts'
+import { callId, isSharedRun } from '../../shared/ids.ts'
 import type { Result } from '../../shared/result.ts'
 import { type Env, identityOf } from '../bindings.ts'
 import { hasEnded } from '../call/lifecycle.ts'
 import type { RunRow } from '../call/run.ts'
-import { Alarm } from '../platform/alarm.ts'
-import { GroupCommit } from '../platform/group-commit.ts'
 import { Waiters } from '../platform/waiters.ts'
 import { notifyWatches } from './call-watch.ts'
 import { EdgeCalls } from './edge-calls.ts'
@@ -15,6 +13,7 @@ import type { FileStore } from './file-store.ts'
 import { FileUploads } from './file-uploads.ts'
 import { needsWorker, Outbox } from './outbox.ts'
 import { OutputSubscribers } from './output-subscribers.ts'
+import type { Runs } from './runs.ts'
 import { RunStore } from './store.ts'
 import { type CallChange, type Doorbell, type FollowUp, RunTransaction } from './transaction.ts'
 import { UsageLedger } from './usage-ledger.ts'
@@ -39,7 +38,6 @@ export type RunReads = Pick<
   | 'isDelivered'
   | 'everyCall'
   | 'due'
-  | 'nextDue'
   | 'unmirrored'
   | 'live'
   | 'pendingApprovals'
@@ -51,7 +49,11 @@ export type RunReads = Pick<
   | 'output'
 > & { readonly files: Pick<FileStore, 'fits' | 'held' | 'list' | 'sized' | 'whole' | 'part' | 'nextDue'> }
 
+/** The part of the object's runs that one of them needs. */
+type RunsOfObject = Pick<Runs, 'env' | 'store' | 'commits' | 'log' | 'arm' | 'keep' | 'isCurrent'>
+
 export class RunContext {
+  readonly id: string
   readonly env: Env
   readonly store: RunReads
   readonly usage: UsageLedger
@@ -62,30 +64,28 @@ export class RunContext {
   /** Readers that wait for the end of a call, or for the next journal entry. */
   readonly waiters = new Waiters<number | 'journal'>()
   /**
-   * Standing answers that their session revoked while this object is in memory. A request to the
+   * Standing answers that their session revoked while this run is in memory. A request to the
    * session from shortly before may still return them.
    */
   readonly withdrawnAnswers = new Set<string>()
   /** Requests that are being answered, by a client's id for them, and the call of each. */
   readonly requests = new Map<string, number>()
-  readonly #ctx: DurableObjectState
+  readonly #runs: RunsOfObject
   readonly #store: RunStore
-  readonly #commits: GroupCommit
-  readonly #alarm: Alarm
   readonly #edgeCalls = new EdgeCalls()
   #row: RunRow | undefined
 
-  constructor(ctx: DurableObjectState, env: Env) {
-    const store = new RunStore(ctx)
+  constructor(runs: RunsOfObject, id: string) {
+    const { env } = runs
+    const store = new RunStore(runs.store, id)
+    this.id = id
     this.env = env
     this.store = store
     this.usage = new UsageLedger(env, store)
     this.output = new OutputSubscribers(store)
     this.outbox = new Outbox(store)
-    this.#ctx = ctx
+    this.#runs = runs
     this.#store = store
-    this.#commits = new GroupCommit(ctx.storage)
-    this.#alarm = new Alarm(ctx.storage, () => store.nextDue())
     this.#row = store.run()
   }
 
@@ -94,21 +94,27 @@ export class RunContext {
     return this.#row
   }
 
+  /** Whether the run can be created in its object. Only the transaction that creates it knows. */
+  get hasRoom(): boolean {
+    return !this.#runs.store.isFull()
+  }
+
   /**
    * Runs `work` as one synchronous transaction; resolves when its batch is on disk. An exception
    * rolls it back; a refusal that `work` returns does not.
    */
   transact<T>(work: (tx: RunTransaction) => Result<T>): Promise<Result<T>> {
     const identity = identityOf(this.env)
-    const committed = this.#commits.run(
+    const committed = this.#runs.commits.run(
       () => {
+        if (!this.#runs.isCurrent(this)) throw new Error('the run has a newer context')
         const tx = new RunTransaction(this.#store, identity, this.#row)
         try {
           const result = work(tx)
           tx.saveRow()
           return { tx, result }
         } catch (thrown) {
-          this.#store.rolledBack()
+          this.#store.rolledBack(this.#row !== undefined)
           throw thrown
         }
       },
@@ -143,7 +149,7 @@ export class RunContext {
     if (before?.state === 'granted' && status.state !== 'granted' && needsWorker(proposal))
       this.outbox.leave(this, proposal)
     if (mirror || hasEnded(status)) this.outbox.deliverSoon(this, mirror)
-    else this.outbox.listSoon(this)
+    else this.logSoon()
     if (hasEnded(status)) this.waiters.wake(proposal.n)
     if (this.#row !== undefined) notifyWatches(callId(this.#row.record.id, proposal.n))
     this.output.wake(proposal.n)
@@ -153,7 +159,7 @@ export class RunContext {
   #runChanged(): void {
     this.waiters.wake('journal')
     if (this.#row?.cancelled === true) this.outbox.deliverSoon(this, false)
-    else this.outbox.listSoon(this)
+    else this.logSoon()
   }
 
   #ring({ record: { proposal, status }, worker }: Doorbell): void {
@@ -164,26 +170,26 @@ export class RunContext {
 
   /** Wakes the object at `due` or earlier. */
   arm(due: number): void {
-    this.#alarm.arm(due)
-  }
-
-  /**
-   * Handles the alarm. After our own pause every lease restarts, because we can't tell which
-   * workers missed a heartbeat.
-   */
-  alarmRang(): void {
-    if (this.#alarm.rang()) this.leases.restartAll()
+    this.#runs.arm(due)
   }
 
   waitUntil(work: Promise<unknown>): void {
-    this.#ctx.waitUntil(work)
+    this.#runs.keep(this.id, work)
+  }
+
+  /** Reports what has changed to the tenant's log and lists, soon. */
+  logSoon(): void {
+    this.#runs.log.soon(this.id)
   }
 
   /**
-   * Notes that the tenant's log has the journal up to `seq`. It is stored with the run's next
-   * change; without one, the log receives the entries twice.
+   * Notes that the tenant's log has the journal up to `seq`. In an object of many runs it is stored,
+   * because a restart asks each of them. Otherwise it is stored with the run's next change; without
+   * one, the log receives the entries twice.
    */
   noteLogged(seq: number): void {
-    if (this.#row !== undefined) this.#row = { ...this.#row, logged: seq }
+    if (this.#row === undefined) return
+    this.#row = { ...this.#row, logged: seq }
+    if (isSharedRun(this.id)) this.#store.saveLogged(seq)
   }
 }

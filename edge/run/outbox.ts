@@ -5,25 +5,24 @@
 
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
 import { type Failure, failure } from '../../shared/failures.ts'
-import { callId, splitId } from '../../shared/ids.ts'
+import { callId, isSharedRun, splitId } from '../../shared/ids.ts'
 import { isEdgePlan } from '../../shared/plan/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import type { Env } from '../bindings.ts'
-import { channelObject, logObject, poolObject, tenantObject } from '../bindings.ts'
+import { channelObject, poolObject, tenantObject } from '../bindings.ts'
 import { type CallRecord, hasEnded, type Proposal } from '../call/lifecycle.ts'
 import type { RunRecord, RunRow } from '../call/run.ts'
 import { holderOf } from '../call/shared-folder.ts'
 import type { AgentEvent } from '../directory/agent-webhook.ts'
-import { agentNamed, directoryAt, isDeleted, takeCall } from '../directory/directory.ts'
+import { agentNamed, directoryAt, takeCall } from '../directory/directory.ts'
 import type { LoadedDirectory } from '../directory/loaded-directory.ts'
 import type { CallReport, RunReport } from '../log/call-index-store.ts'
-import type { Leaf } from '../log/log-object.ts'
+import type { Leaf, RunEnds } from '../log/log-object.ts'
 import type { RunContext } from './context.ts'
 import { PAGE, type RunStore } from './store.ts'
 import type { RunTransaction } from './transaction.ts'
 import { approvalView } from './views.ts'
 
-const LOG_DELAY_MS = 200
 const RETRY_MS = 2_000
 const FORWARD_EVERY_MS = 5_000
 const UNCOUNTED = failure(
@@ -70,7 +69,6 @@ export class Outbox {
   readonly #store: Pick<RunStore, 'markMirrored'>
   /** When a call was last forwarded to a worker that can run it. */
   readonly #forwardedAt = new Map<number, number>()
-  #logScheduled = false
   /** The state in which the tenant's list has the run. */
   #listedAs: 'open' | 'cancelled' | null = null
 
@@ -124,30 +122,13 @@ export class Outbox {
   /** Delivers an approval at once, and the log in batches. The alarm retries both. */
   deliverSoon(run: RunContext, approvals: boolean): void {
     run.arm(Date.now() + RETRY_MS)
-    if (approvals) setTimeout(() => void this.#deliverApprovals(run), 0)
-    this.listSoon(run)
+    if (approvals) run.waitUntil(nextTurn().then(() => this.deliverApprovals(run)))
+    run.logSoon()
   }
 
-  /**
-   * Reports changes to the tenant's lists, in batches with the log. It sets no alarm: until a call
-   * ends, one is set for it anyway.
-   */
-  listSoon(run: RunContext): void {
-    if (this.#logScheduled) return
-    this.#logScheduled = true
-    setTimeout(() => {
-      this.#logScheduled = false
-      void this.#deliverLog(run)
-    }, LOG_DELAY_MS)
-  }
-
-  async flush(run: RunContext): Promise<void> {
-    await this.#deliverApprovals(run)
-    await this.#deliverLog(run)
-  }
-
-  async #deliverApprovals(run: RunContext): Promise<void> {
-    const { record } = rowOf(run)
+  async deliverApprovals(run: RunContext): Promise<void> {
+    if (run.row === undefined) return
+    const { record } = run.row
     const calls = run.store.unmirrored()
     if (calls.length === 0) return
     try {
@@ -160,25 +141,22 @@ export class Outbox {
     }
   }
 
-  async #deliverLog(run: RunContext): Promise<void> {
-    // A report that comes after the tenant was erased would make its log again.
-    const gone = await isDeleted(run.env, rowOf(run).record.tenant).catch(() => null)
-    if (gone === null) return run.arm(Date.now() + RETRY_MS)
-    if (gone) return
-    const { record, cancelled, logged } = rowOf(run)
+  /** What the tenant's log and lists lack of the run; undefined if they lack nothing. */
+  news(run: RunContext): RunNews | undefined {
+    if (run.row === undefined) return undefined
+    const { record, cancelled, logged } = run.row
     const entries = run.store.journal(record.id, logged)
-    const last = entries.at(-1)?.seq ?? logged
+    const last = entries.at(-1)?.seq ?? Math.max(logged, 0)
     const state = cancelled ? 'cancelled' : 'open'
     const report = state === this.#listedAs ? null : runReport(record, cancelled)
-    if (last === logged && report === null) return
+    if (last === logged && (report === null || isSharedRun(record.id))) return undefined
     const { leaves, calls } = changesIn(run, record, entries, last)
-    try {
-      await logObject(run.env, record.tenant).append(record.id, leaves, { run: report, calls })
-      await reportToAgent(run, record, entries)
-    } catch {
-      return run.arm(Date.now() + RETRY_MS)
-    }
-    if (report !== null) this.#listedAs = state
+    return { run, entries, last, append: { run: record.id, ends: leaves, reports: { run: report, calls } } }
+  }
+
+  /** The log and the lists have this. */
+  noteSent({ run, entries, last, append: { reports } }: RunNews): void {
+    if (reports?.run) this.#listedAs = reports.run.cancelled ? 'cancelled' : 'open'
     if (last <= rowOf(run).logged) return // another delivery was faster
     run.noteLogged(last)
     if (entries.length === PAGE) this.deliverSoon(run, false)
@@ -188,6 +166,14 @@ export class Outbox {
   get isListed(): boolean {
     return this.#listedAs !== null
   }
+}
+
+/** Entries of a run's journal, up to `last`, with what the log gets of them. */
+export type RunNews = {
+  readonly run: RunContext
+  readonly entries: readonly JournalEntry[]
+  readonly last: number
+  readonly append: RunEnds
 }
 
 /**
@@ -212,11 +198,8 @@ function changesIn(
  * Reports events to the agent's webhook, if it has one by the directory that this isolate knows: at
  * least as new as the requests that made the entries.
  */
-async function reportToAgent(
-  run: RunContext,
-  { tenant, agent, agentSince }: RunRecord,
-  entries: readonly JournalEntry[],
-): Promise<void> {
+export async function reportToAgent({ run, entries }: RunNews): Promise<void> {
+  const { tenant, agent, agentSince } = rowOf(run).record
   const { agents } = await directoryAt(run.env, tenant, 0)
   const present = agents.get(agent)
   if (present?.spec.webhook === undefined || present.since !== agentSince) return
@@ -291,4 +274,5 @@ function rowOf({ row }: RunContext): RunRow {
   return row
 }
 
+const nextTurn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 0))
 const ignore = (): undefined => undefined

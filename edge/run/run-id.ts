@@ -1,6 +1,7 @@
 // Run ids contain a MAC that only this edge can compute, so a guessed or foreign id is refused
 // before an object is created for it (G11). 6 bytes of time, 5 random bytes (or 11 bytes derived
-// from the idempotency key), 5 bytes of HMAC over the tenant and the rest.
+// from the idempotency key), 5 bytes of HMAC over the tenant and the rest. A run that shares its
+// object has the first bit set, and 15 bits of the agent's hash after the time.
 
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { base32 } from '../../shared/ids.ts'
@@ -25,17 +26,41 @@ export function newRunId(tenant: string, key: Buffer, nowMs: number): string {
  * The run id of an agent's idempotency key: the same key reaches the same object without an index,
  * and never the run of an earlier agent of that name (P09).
  */
-export function runIdFor(
-  tenant: string,
-  { name, since }: RunOwner,
-  idempotencyKey: string,
-  key: Buffer,
-): string {
-  const seed = createHash('sha256')
-    .update(JSON.stringify([tenant, name, since, idempotencyKey]))
-    .digest()
+export function runIdFor(tenant: string, agent: RunOwner, idempotencyKey: string, key: Buffer): string {
+  const seed = seedOf(tenant, agent, idempotencyKey)
   seed[0] = 0x7f // later than the time in any id of `newRunId`, so the two never collide
   return sealed(tenant, seed.subarray(0, 11), key)
+}
+
+const seedOf = (tenant: string, { name, since }: RunOwner, idempotencyKey: string): Buffer =>
+  hashOf(tenant, name, since, idempotencyKey)
+
+const hashOf = (...parts: readonly (string | number)[]): Buffer =>
+  createHash('sha256').update(JSON.stringify(parts)).digest()
+
+/** The first bit of an id: the run shares its object. No time has it. */
+const SHARED = 0x80
+
+/**
+ * The id of a run that shares its object (`runObjectName`) with others of its agent and of that time.
+ * `idempotencyKey`: null for a random id.
+ */
+export function sharedRunId(
+  tenant: string,
+  owner: RunOwner,
+  idempotencyKey: string | null,
+  key: Buffer,
+  atMs: number,
+): string {
+  const seed = idempotencyKey === null ? randomBytes(5) : seedOf(tenant, owner, idempotencyKey)
+  const agent = hashOf(tenant, owner.name, owner.since)
+  const head = Buffer.alloc(11)
+  head.writeUIntBE(atMs, 0, 6)
+  seed.copy(head, 6, 0, 5)
+  head.writeUInt8(head.readUInt8(0) | SHARED, 0)
+  head.writeUInt8(agent.readUInt8(0), 6) // 15 bits of the agent
+  head.writeUInt8((agent.readUInt8(1) & 0xfe) | (seed.readUInt8(1) & 1), 7)
+  return sealed(tenant, head, key)
 }
 
 /** Caches valid ids by key, because every call of a run checks its id. */

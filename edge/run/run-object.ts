@@ -1,4 +1,4 @@
-// One run: its calls, budget, approvals and journal. This class is the RPC surface; each method
+// One run: its calls, budget, approvals and journal. `RunRequests` is the RPC surface; each method
 // names the function that does the work. Every change goes through `transact` of its context (L5).
 // It never talks to Redis and knows nothing of HTTP.
 
@@ -22,7 +22,6 @@ import { type Env, identityOf } from '../bindings.ts'
 import type { Canceller } from '../call/lifecycle.ts'
 import type { RunOwner, RunRecord } from '../call/run.ts'
 import type { WorkerKey } from '../call/settlement.ts'
-import { isDeleted } from '../directory/directory.ts'
 import { eraseObject } from '../platform/database.ts'
 import type { RehearsalOutcome } from '../rehearsal/past-call.ts'
 import type { Responder } from './approval-answers.ts'
@@ -33,14 +32,14 @@ import { cancelCall, cancelRun } from './commands/cancel.ts'
 import { type Claimant, claimForWorker } from './commands/claim.ts'
 import * as clients from './commands/clients.ts'
 import { endCallsOfBackup } from './commands/end-calls-of-backup.ts'
-import { handleDueCalls } from './commands/handle-due.ts'
-import { isSameRun, type ProposalInput, type ProposedCall, proposeCall } from './commands/propose.ts'
+import { isSameRun, NO_ROOM, type ProposalInput, type ProposedCall, proposeCall } from './commands/propose.ts'
 import { settleForWorker } from './commands/settle.ts'
-import { RunContext } from './context.ts'
+import type { RunContext } from './context.ts'
 import type { StoredFile } from './file-uploads.ts'
 import type { OutputUpdate, StreamPosition, Subscriber } from './output-subscribers.ts'
 import * as reads from './reads.ts'
 import { rehearseRun, type Script } from './rehearse.ts'
+import { Runs } from './runs.ts'
 import { runView } from './views.ts'
 import * as workerCalls from './worker-calls.ts'
 
@@ -48,14 +47,12 @@ const NO_RUN = failure('not_found', 'no such run')
 const CANCELLED = failure('run_cancelled', 'the run was cancelled')
 const OTHER_RUN = failure('idempotency_key_reused', 'this key has created a run with other settings')
 
-export class RunObject extends DurableObject<Env> {
-  readonly #run = new RunContext(this.ctx, this.env)
+/** The requests to one run. */
+export class RunRequests {
+  readonly #run: RunContext
 
-  constructor(ctx: DurableObjectState, env: Env) {
-    super(ctx, env)
-    const { restores } = identityOf(env)
-    // Before any request reaches the run. A failure rejects, which ends the object.
-    if (restores > 0) void ctx.blockConcurrencyWhile(() => endCallsOfBackup(this.#run, restores))
+  constructor(run: RunContext) {
+    this.#run = run
   }
 
   // ── Agents and operators; `agent` is null if the caller may see every agent's ──
@@ -70,6 +67,12 @@ export class RunObject extends DurableObject<Env> {
   async propose(input: ProposalInput): Promise<Result<Call>> {
     const proposed = await proposeCall(this.#run, input)
     return proposed.ok ? ok(proposed.value.call) : proposed
+  }
+
+  /** Null if the run is new and its object has no room for it. */
+  async proposeIfRoom(input: ProposalInput): Promise<Result<Call> | null> {
+    const proposed = await this.propose(input)
+    return !proposed.ok && proposed.error === NO_ROOM ? null : proposed
   }
 
   /** `request`: the client's id of its request, by which it can cancel the call. */
@@ -253,24 +256,42 @@ export class RunObject extends DurableObject<Env> {
   /** The decisions that another policy set would have made on these calls. Changes nothing. */
   async rehearse(script: Script): Promise<Result<RehearsalOutcome[]>> {
     const { row, store } = this.#run
-    return row === undefined ? err(NO_RUN) : rehearseRun(this.env, store, row, script)
+    return row === undefined ? err(NO_RUN) : rehearseRun(this.#run.env, store, row, script)
+  }
+}
+
+/** One run, or the short runs of an agent that were made at about the same time. */
+export class RunObject extends DurableObject<Env> {
+  readonly #runs = new Runs(this.ctx, this.env)
+  #isErased = false
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env)
+    const { restores } = identityOf(env)
+    // Before any request reaches a run. A failure rejects, which ends the object.
+    if (restores > 0)
+      void ctx.blockConcurrencyWhile(() => {
+        const live = this.#runs.store.runsLive()
+        return Promise.all(live.map((id) => this.#runs.use(id, (run) => endCallsOfBackup(run, restores))))
+      })
   }
 
-  /** Part of deleting the tenant. Returns the session of the run, if the run existed. */
-  async erase(): Promise<Pick<RunRecord, 'agent' | 'session'> | null> {
-    const record = this.#run.row?.record
+  async request(run: string, method: keyof RunRequests, given: readonly unknown[]): Promise<unknown> {
+    return this.#runs.use(run, (context) => {
+      const requests = new RunRequests(context)
+      return (requests[method] as (...given: unknown[]) => unknown).apply(requests, [...given]) // `runObject` has the types
+    })
+  }
+
+  /** Part of deleting the tenant. Returns the agents and sessions of the runs that existed. */
+  async erase(): Promise<Array<Pick<RunRecord, 'agent' | 'session'>>> {
+    const owners = this.#isErased ? [] : this.#runs.store.owners()
+    this.#isErased = true
     await eraseObject(this.ctx)
-    return record === undefined ? null : { agent: record.agent, session: record.session }
+    return owners
   }
-
-  // ── Time ──
 
   override async alarm(): Promise<void> {
-    const { row, outbox, uploads } = this.#run
-    this.#run.alarmRang()
-    if (row === undefined) return
-    if (await isDeleted(this.env, row.record.tenant)) return eraseObject(this.ctx)
-    await handleDueCalls(this.#run)
-    await Promise.all([outbox.flush(this.#run), uploads.report(this.#run)])
+    await this.#runs.alarm()
   }
 }

@@ -1,19 +1,31 @@
-// The database of one run. Its tables are made with its first call or record. A run of one call has
+// The rows of one run. Its tables are made with its first call or record. An object with one call has
 // no index and no table for output or files, because each takes a page of the disk.
 
-import { and, asc, desc, eq, gt, isNotNull, isNull, lte, sql } from 'drizzle-orm'
-import migrations from '../../migrations/run/migrations.js'
-import schemas from '../../migrations/run/schemas.json' with { type: 'json' }
+import {
+  type AnyColumn,
+  and,
+  asc,
+  between,
+  desc,
+  eq,
+  gt,
+  isNotNull,
+  isNull,
+  lte,
+  type SQL,
+  sql,
+} from 'drizzle-orm'
 import type { Envelope } from '../../shared/evidence/dsse.ts'
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
 import { entryHash, GENESIS } from '../../shared/evidence/journal.ts'
-import { callId } from '../../shared/ids.ts'
+import { callId, isSharedRun } from '../../shared/ids.ts'
 import type { CallRecord } from '../call/lifecycle.ts'
 import type { RunRecord, RunRow, StoredOutput } from '../call/run.ts'
 import type { Snapshot } from '../decision/snapshot.ts'
 import { type Database, preparedOnce } from '../platform/database.ts'
-import { Tables } from '../platform/object-tables.ts'
+import type { Tables } from '../platform/object-tables.ts'
 import { FileStore } from './file-store.ts'
+import { INDEXES, type ObjectStore, ROWS_OF_RUN, UNLISTED } from './object-store.ts'
 import { attestations, calls, journal, output, run, snapshots } from './tables.ts'
 
 /** The most journal entries that one read returns. */
@@ -25,10 +37,25 @@ export type CallKeys = { readonly key: string | null; readonly joinKey: string |
 const p = sql.placeholder
 
 /**
+ * Which rows statements read. In an object of many runs, those of one run: it has few calls, so they
+ * are found by their numbers, and `unindexed` keeps SQLite from an index of the calls of all runs.
+ */
+type Scope = {
+  readonly rowsOf: (column: AnyColumn) => SQL | undefined
+  readonly unindexed: (column: AnyColumn) => SQL
+}
+const ONE_RUN: Scope = { rowsOf: () => undefined, unindexed: (column) => sql`${column}` }
+const OF_MANY: Scope = {
+  rowsOf: (column) => between(column, p('first'), p('last')),
+  unindexed: (column) => sql`+${column}`,
+}
+
+/**
  * Statements on the run and its calls. drizzle's types don't allow placeholders in `set`, hence
  * `never`.
  */
-function callStatements(db: Database) {
+function callStatements(db: Database, { rowsOf, unindexed }: Scope) {
+  const dueAt = unindexed(calls.dueAt)
   /** The columns of the run that its calls change. */
   const changing = {
     cancelled: p('cancelled'),
@@ -41,14 +68,24 @@ function callStatements(db: Database) {
     folder: p('folder'),
   }
   return {
-    run: db.select().from(run).prepare(),
+    run: db
+      .select()
+      .from(run)
+      .where(eq(run.id, p('id')))
+      .prepare(),
     createRun: db
       .insert(run)
-      .values({ id: 1, record: p('record'), ...changing })
+      .values({ id: p('id'), record: p('record'), ...changing })
       .prepare(),
     saveRun: db
       .update(run)
       .set(changing as never)
+      .where(eq(run.id, p('id')))
+      .prepare(),
+    saveLogged: db
+      .update(run)
+      .set({ logged: p('logged') } as never)
+      .where(eq(run.id, p('id')))
       .prepare(),
     call: db
       .select({ record: calls.record })
@@ -82,23 +119,18 @@ function callStatements(db: Database) {
       } as never)
       .where(eq(calls.n, p('n')))
       .prepare(),
-    everyCall: db.select({ record: calls.record }).from(calls).prepare(),
+    everyCall: db.select({ record: calls.record }).from(calls).where(rowsOf(calls.n)).prepare(),
     due: db
-      .select({ n: calls.n, record: calls.record })
+      .select({ record: calls.record })
       .from(calls)
-      .where(lte(calls.dueAt, p('now')))
+      .where(and(rowsOf(calls.n), lte(dueAt, p('now'))))
       .orderBy(asc(calls.dueAt))
       .limit(200)
       .prepare(),
-    nextDue: db
-      .select({ at: sql<number | null>`min(${calls.dueAt})` })
-      .from(calls)
-      .where(isNotNull(calls.dueAt))
-      .prepare(),
     unmirrored: db
-      .select({ n: calls.n, record: calls.record })
+      .select({ record: calls.record })
       .from(calls)
-      .where(sql`${calls.unmirrored} = 1`)
+      .where(and(rowsOf(calls.n), sql`${unindexed(calls.unmirrored)} = 1`))
       .limit(100)
       .prepare(),
     markMirrored: db
@@ -106,22 +138,26 @@ function callStatements(db: Database) {
       .set({ unmirrored: false })
       .where(and(eq(calls.n, p('n')), eq(calls.record, p('record'))))
       .prepare(),
-    live: db.select({ n: calls.n, record: calls.record }).from(calls).where(isNotNull(calls.dueAt)).prepare(),
+    live: db
+      .select({ record: calls.record })
+      .from(calls)
+      .where(and(rowsOf(calls.n), isNotNull(dueAt)))
+      .prepare(),
     pending: db
       .select({ count: sql<number>`count(*)` })
       .from(calls)
-      .where(and(isNotNull(calls.dueAt), eq(calls.state, 'awaiting_approval')))
+      .where(and(rowsOf(calls.n), isNotNull(dueAt), eq(calls.state, 'awaiting_approval')))
       .prepare(),
   }
 }
 
 /** Statements on calls whose clients have not received the answer, or have gone. */
-function clientStatements(db: Database) {
+function clientStatements(db: Database, { rowsOf, unindexed }: Scope) {
   return {
     callToJoin: db
       .select({ record: calls.record })
       .from(calls)
-      .where(eq(calls.joinKey, p('joinKey')))
+      .where(and(rowsOf(calls.n), eq(calls.joinKey, p('joinKey'))))
       .orderBy(desc(calls.n))
       .limit(1)
       .prepare(),
@@ -143,23 +179,18 @@ function clientStatements(db: Database) {
     abandoned: db
       .select({ record: calls.record })
       .from(calls)
-      .where(lte(calls.cancelAt, p('now')))
+      .where(and(rowsOf(calls.n), lte(unindexed(calls.cancelAt), p('now'))))
       .prepare(),
     isAbandoned: db
       .select({ n: calls.n })
       .from(calls)
       .where(and(eq(calls.n, p('n')), isNotNull(calls.cancelAt)))
       .prepare(),
-    nextCancel: db
-      .select({ at: sql<number | null>`min(${calls.cancelAt})` })
-      .from(calls)
-      .where(isNotNull(calls.cancelAt))
-      .prepare(),
   }
 }
 
 /** Statements on journal, attestations, snapshots and output. */
-function recordStatements(db: Database) {
+function recordStatements(db: Database, { rowsOf }: Scope) {
   return {
     append: db
       .insert(journal)
@@ -168,7 +199,7 @@ function recordStatements(db: Database) {
     journal: db
       .select()
       .from(journal)
-      .where(gt(journal.seq, p('after')))
+      .where(and(rowsOf(journal.seq), gt(journal.seq, p('after'))))
       .orderBy(asc(journal.seq))
       .limit(PAGE)
       .prepare(),
@@ -238,22 +269,33 @@ function recordStatements(db: Database) {
   }
 }
 
-const INDEXES = ['calls_due', 'calls_key', 'calls_unmirrored', 'calls_join', 'calls_cancel'] as const
-const prepared = preparedOnce((db) => ({
-  ...callStatements(db),
-  ...clientStatements(db),
-  ...recordStatements(db),
-}))
+const statementsOn = (scope: Scope) =>
+  preparedOnce((db) => ({
+    ...callStatements(db, scope),
+    ...clientStatements(db, scope),
+    ...recordStatements(db, scope),
+  }))
+const ofOneRun = statementsOn(ONE_RUN)
+const ofManyRuns = statementsOn(OF_MANY)
 
 export class RunStore {
+  readonly #object: ObjectStore
   readonly #tables: Tables
-  readonly #statements: ReturnType<typeof prepared>
+  readonly #id: string
+  readonly #isShared: boolean
+  readonly #statements: ReturnType<typeof ofOneRun>
+  /** Undefined until the run is created. */
+  #number: number | undefined
   readonly files: FileStore
 
-  constructor(ctx: DurableObjectState) {
-    this.#tables = new Tables(ctx, { migrations, schemas }, [...INDEXES, 'output', 'files', 'file_parts'])
-    this.#statements = prepared(ctx.storage)
-    this.files = new FileStore(ctx.storage, this.#tables)
+  constructor(object: ObjectStore, id: string) {
+    this.#object = object
+    this.#tables = object.tables
+    this.#id = id
+    this.#isShared = isSharedRun(id)
+    this.#statements = (this.#isShared ? ofManyRuns : ofOneRun)(object.storage)
+    this.#number = object.numberOf(id)
+    this.files = new FileStore(object.storage, this.#tables, () => (this.#isShared ? this.#place : null))
   }
 
   get #q() {
@@ -261,16 +303,40 @@ export class RunStore {
     return this.#statements
   }
 
-  /** Call it if a transaction is rolled back: it may have made the tables. */
-  rolledBack(): void {
+  /** No row has the number of a run that is not created. */
+  get #place(): number {
+    return this.#number ?? -1
+  }
+
+  /** The key of the run's row for the number `n`. */
+  #at(n: number): number {
+    return this.#place * ROWS_OF_RUN + n
+  }
+
+  get #rows(): { first: number; last: number } {
+    return { first: this.#at(0), last: this.#at(ROWS_OF_RUN - 1) }
+  }
+
+  /** Two runs of an object may have calls with the same idempotency key. */
+  #keyOf(key: string): string {
+    return this.#isShared ? `${this.#place}§${key}` : key
+  }
+
+  /** Call it if a transaction is rolled back: it may have made the run, or tables. */
+  rolledBack(isCreated: boolean): void {
     this.#tables.forget()
+    if (isCreated) return
+    this.#object.takeBack(this.#id)
+    this.#number = undefined
   }
 
   run(): RunRow | undefined {
-    return this.#tables.exist ? this.#q.run.get() : undefined
+    return this.#number === undefined ? undefined : this.#q.run.get({ id: this.#number + 1 })
   }
 
   createRun(record: RunRecord): RunRow {
+    const statements = this.#q
+    this.#number = this.#object.add(this.#id)
     const row = {
       record,
       cancelled: false,
@@ -279,25 +345,29 @@ export class RunStore {
       denied: 0,
       seq: 0,
       head: GENESIS.hash,
-      logged: 0,
+      logged: this.#isShared ? UNLISTED : 0,
       folder: null,
     }
-    this.#q.createRun.run(row)
+    statements.createRun.run({ id: this.#number + 1, ...row })
     return row
   }
 
+  saveLogged(seq: number): void {
+    this.#q.saveLogged.run({ id: this.#place + 1, logged: seq })
+  }
+
   saveRun(row: RunRow): void {
-    this.#q.saveRun.run(row)
+    this.#q.saveRun.run({ id: this.#place + 1, ...row })
   }
 
   call(n: number): CallRecord | undefined {
-    return this.#q.call.get({ n })?.record
+    return this.#q.call.get({ n: this.#at(n) })?.record
   }
 
   /** Asked before the run exists, when its tables must not be made yet: that is another commit. */
   callByKey(key: string): CallRecord | undefined {
-    if (!this.#tables.exist) return undefined
-    return this.#q.callByKey.get({ key })?.record
+    if (this.#number === undefined) return undefined
+    return this.#q.callByKey.get({ key: this.#keyOf(key) })?.record
   }
 
   insertCall(
@@ -307,12 +377,12 @@ export class RunStore {
     unmirrored: boolean,
   ): void {
     const { proposal, status } = record
-    if (proposal.n === 2) this.#tables.add(...INDEXES)
+    if (proposal.n > 1 || this.#place > 0) this.#tables.add(...INDEXES)
     this.#q.insertCall.run({
-      n: proposal.n,
+      n: this.#at(proposal.n),
       state: status.state,
       dueAt,
-      key,
+      key: key === null ? null : this.#keyOf(key),
       record,
       unmirrored,
       joinKey,
@@ -321,35 +391,35 @@ export class RunStore {
 
   /** The latest call with these arguments whose client has not received the answer. */
   callToJoin(joinKey: string): CallRecord | undefined {
-    return this.#q.callToJoin.get({ joinKey })?.record
+    return this.#q.callToJoin.get({ joinKey, ...this.#rows })?.record
   }
 
   markDelivered(n: number): void {
-    this.#q.markDelivered.run({ n })
+    this.#q.markDelivered.run({ n: this.#at(n) })
   }
 
   /** Whether nothing is left to note once the client has the answer. */
   isDelivered(n: number): boolean {
-    return this.#q.isDelivered.get({ n }) !== undefined
+    return this.#q.isDelivered.get({ n: this.#at(n) }) !== undefined
   }
 
   cancelAt(n: number, at: number | null): void {
-    this.#q.cancelAt.run({ n, at })
+    this.#q.cancelAt.run({ n: this.#at(n), at })
   }
 
   /** Whether the call's client has gone, and the call will be cancelled. */
   isAbandoned(n: number): boolean {
-    return this.#q.isAbandoned.get({ n }) !== undefined
+    return this.#q.isAbandoned.get({ n: this.#at(n) }) !== undefined
   }
 
   /** Calls whose client has been gone for long enough. */
   abandoned(now: number): CallRecord[] {
-    return this.#q.abandoned.all({ now }).map(({ record }) => record)
+    return this.#q.abandoned.all({ now, ...this.#rows }).map(({ record }) => record)
   }
 
   updateCall(record: CallRecord, dueAt: number | null, unmirrored: boolean): void {
     this.#q.updateCall.run({
-      n: record.proposal.n,
+      n: this.#at(record.proposal.n),
       state: record.status.state,
       dueAt,
       record,
@@ -358,38 +428,29 @@ export class RunStore {
   }
 
   everyCall(): CallRecord[] {
-    return this.#q.everyCall.all().map(({ record }) => record)
+    return this.#q.everyCall.all(this.#rows).map(({ record }) => record)
   }
 
   /** Calls whose deadline has passed, the longest due first. */
   due(now: number): CallRecord[] {
-    return this.#q.due.all({ now }).map(({ record }) => record)
-  }
-
-  nextDue(): number | null {
-    const times = [
-      this.#q.nextDue.get()?.at ?? null,
-      this.#q.nextCancel.get()?.at ?? null,
-      this.files.nextDue(),
-    ].filter((at) => at !== null)
-    return times.length === 0 ? null : Math.min(...times)
+    return this.#q.due.all({ now, ...this.#rows }).map(({ record }) => record)
   }
 
   unmirrored(): CallRecord[] {
-    return this.#q.unmirrored.all().map(({ record }) => record)
+    return this.#q.unmirrored.all(this.#rows).map(({ record }) => record)
   }
 
   /** Only if the call has not changed since it was sent: a later change has to be sent as well. */
   markMirrored({ proposal, status }: CallRecord): void {
-    this.#q.markMirrored.run({ n: proposal.n, record: { proposal, status } })
+    this.#q.markMirrored.run({ n: this.#at(proposal.n), record: { proposal, status } })
   }
 
   live(): CallRecord[] {
-    return this.#q.live.all().map(({ record }) => record)
+    return this.#q.live.all(this.#rows).map(({ record }) => record)
   }
 
   pendingApprovals(): number {
-    return this.#q.pending.get()?.count ?? 0
+    return this.#q.pending.get(this.#rows)?.count ?? 0
   }
 
   /** Appends to the journal and returns the row with its new head, which the caller stores. */
@@ -397,17 +458,19 @@ export class RunStore {
     const seq = row.seq + 1
     const call = n === null ? null : callId(row.record.id, n)
     const hash = entryHash({ seq, at_ms: at, kind, call, body, prev: row.head })
-    this.#q.append.run({ seq, at, kind, n, body: JSON.stringify(body), hash })
+    this.#q.append.run({ seq: this.#at(seq), at, kind, n, body: JSON.stringify(body), hash })
     return { ...row, seq, head: hash }
   }
 
   /** `whole` adds the entries' parts that the run's agent may not read. */
   journal(run: string, after: number, whole = false): JournalEntry[] {
-    let prev = after === 0 ? GENESIS.hash : (this.#q.before.get({ seq: after })?.hash ?? GENESIS.hash)
-    return this.#q.journal.all({ after }).map(({ seq, at, kind, n, body, hash }) => {
+    const before = after <= 0 ? GENESIS : this.#q.before.get({ seq: this.#at(after) })
+    let prev = before?.hash ?? GENESIS.hash
+    const rows = this.#q.journal.all({ ...this.#rows, after: this.#at(after) })
+    return rows.map(({ seq, at, kind, n, body, hash }) => {
       const call = n === null ? null : callId(run, n)
       const entry: JournalEntry = {
-        seq,
+        seq: seq - this.#at(0),
         at_ms: at,
         kind,
         call,
@@ -425,14 +488,14 @@ export class RunStore {
 
   saveAttestation(n: number, envelope: Envelope, grant: Envelope | null): void {
     this.#q.saveAttestation.run({
-      n,
+      n: this.#at(n),
       envelope: JSON.stringify(envelope),
       grant: grant === null ? null : JSON.stringify(grant),
     })
   }
 
   attestation(n: number): { envelope: Envelope; grant: Envelope | null } | undefined {
-    const row = this.#q.attestation.get({ n })
+    const row = this.#q.attestation.get({ n: this.#at(n) })
     if (row === undefined) return undefined
     const { envelope, grant } = row // `saveAttestation` wrote both
     return {
@@ -452,7 +515,7 @@ export class RunStore {
 
   saveOutput(n: number, stream: 'stdout' | 'stderr', offset: number, bytes: Buffer): void {
     this.#tables.add('output')
-    this.#q.saveOutput.run({ n, stream, offset, bytes })
+    this.#q.saveOutput.run({ n: this.#at(n), stream, offset, bytes })
   }
 
   get #hasOutput(): boolean {
@@ -460,17 +523,17 @@ export class RunStore {
   }
 
   outputEnd(n: number, stream: 'stdout' | 'stderr'): number {
-    return this.#hasOutput ? (this.#q.outputEnd.get({ n, stream })?.end ?? 0) : 0
+    return this.#hasOutput ? (this.#q.outputEnd.get({ n: this.#at(n), stream })?.end ?? 0) : 0
   }
 
   /** Returns at most `most` bytes of a stream, from the offset `from`. */
   outputFrom(n: number, stream: 'stdout' | 'stderr', from: number, most: number): Buffer {
-    const rows = this.#hasOutput ? this.#q.outputFrom.all({ n, stream, from, most }) : []
+    const rows = this.#hasOutput ? this.#q.outputFrom.all({ n: this.#at(n), stream, from, most }) : []
     return Buffer.concat(rows.map(({ bytes }) => bytes)).subarray(0, most)
   }
 
   dropOutput(n: number): void {
-    if (this.#hasOutput) this.#q.dropOutput.run({ n })
+    if (this.#hasOutput) this.#q.dropOutput.run({ n: this.#at(n) })
   }
 
   /** Replaces the streamed output of a call by the settled one. */
@@ -481,7 +544,7 @@ export class RunStore {
   }
 
   output(n: number): StoredOutput {
-    const rows = this.#hasOutput ? this.#q.output.all({ n }) : []
+    const rows = this.#hasOutput ? this.#q.output.all({ n: this.#at(n) }) : []
     const join = (name: string) =>
       Buffer.concat(rows.filter(({ stream }) => stream === name).map(({ bytes }) => bytes))
     return { stdout: join('stdout'), stderr: join('stderr') }

@@ -1,4 +1,6 @@
-// Tables of a RunObject: one run, its calls, journal, attestations, output, files and snapshots.
+// Tables of a RunObject: its runs, their calls, journals, attestations, output, files and snapshots.
+// A run's number is part of its keys (`ROWS_OF_RUN` in object-store.ts): of `n` in calls, attestations
+// and output, of `seq` in the journal, of the key of a file. Runs of an object share snapshots.
 
 import { isNotNull, sql } from 'drizzle-orm'
 import { blob, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
@@ -6,7 +8,7 @@ import type { CallRecord } from '../call/lifecycle.ts'
 import type { RunRecord } from '../call/run.ts'
 import type { RunFolder } from '../call/shared-folder.ts'
 
-/** One row. Counters have their own columns, because each call changes them. */
+/** `id` is the run's number plus 1. Counters have their own columns, because each call changes them. */
 export const run = sqliteTable('run', {
   id: integer().primaryKey(),
   record: text({ mode: 'json' }).$type<RunRecord>().notNull(),
@@ -18,7 +20,7 @@ export const run = sqliteTable('run', {
   head: text().notNull(),
   /** The worker that has the run's folder, once a call that shares it was claimed. */
   folder: text({ mode: 'json' }).$type<RunFolder>(),
-  /** The tenant's log has the journal entries up to this number. */
+  /** The tenant's log has the journal entries up to this number; -1 if its lists lack the run. */
   logged: integer().notNull(),
 })
 
@@ -72,11 +74,11 @@ export const attestations = sqliteTable('attestations', {
 })
 
 /**
- * Input and output files of the run's calls. `at`: when the file was last put or, once a call has
+ * Input and output files of the calls of a run. `at`: when the file was last put or, once a call has
  * `named` it, named.
  */
 export const files = sqliteTable('files', {
-  sha256: text().primaryKey(),
+  key: text('sha256').primaryKey(),
   bytes: integer().notNull(),
   at: integer().notNull(),
   named: integer({ mode: 'boolean' }).notNull(),
@@ -84,8 +86,8 @@ export const files = sqliteTable('files', {
 
 export const fileParts = sqliteTable(
   'file_parts',
-  { sha256: text().notNull(), part: integer().notNull(), bytes: blob({ mode: 'buffer' }).notNull() },
-  (table) => [primaryKey({ columns: [table.sha256, table.part] })],
+  { key: text('sha256').notNull(), part: integer().notNull(), bytes: blob({ mode: 'buffer' }).notNull() },
+  (table) => [primaryKey({ columns: [table.key, table.part] })],
 )
 
 /** Policy snapshots by digest, stored with the first call that was decided under them. */

@@ -2,13 +2,14 @@
 // be repeated. An object whose name is unknown here is unreachable behind the tenant's tombstone;
 // such a run removes itself when its alarm fires.
 
+import { runObjectName } from '../../shared/ids.ts'
 import type { Env } from '../bindings.ts'
 import {
   agentQuestions,
   channelObject,
   logObject,
   poolObject,
-  runObject,
+  runsObject,
   sessionObject,
   skillObject,
 } from '../bindings.ts'
@@ -46,12 +47,14 @@ export async function eraseOthers(
   return true
 }
 
-const eraseRuns = (env: Env, tenant: string, runs: readonly string[]): Promise<void> =>
-  inTurns(runs, async (run) => {
-    const of = await runObject(env, tenant, run).erase()
-    if (of !== null) await sessionObject(env, { tenant, ...of }).erase()
+const eraseRuns = (env: Env, tenant: string, runs: readonly string[]): Promise<void> => {
+  const byObject = new Map(runs.map((run) => [runObjectName(tenant, run), run]))
+  return inTurns([...byObject.values()], async (run) => {
+    const owners = await runsObject(env, tenant, run).erase()
+    await inTurns(owners, (owner) => sessionObject(env, { tenant, ...owner }).erase())
   })
+}
 
-async function inTurns(names: readonly string[], erase: (name: string) => Promise<unknown>): Promise<void> {
+async function inTurns<T>(names: readonly T[], erase: (name: T) => Promise<unknown>): Promise<void> {
   for (let i = 0; i < names.length; i += AT_ONCE) await Promise.all(names.slice(i, i + AT_ONCE).map(erase))
 }

@@ -25,6 +25,11 @@ export const meta = sqliteTable('meta', {
   quota: text({ mode: 'json' }).$type<Quota>(),
   /** The revision of the installation's last change that was accepted. */
   governed: integer().notNull().default(0),
+  /**
+   * Calls with idempotency keys of this time or later share objects. `null`: an earlier version of the
+   * edge made the tenant.
+   */
+  runsShareSince: integer('runs_share_since'),
 })
 
 /** One row: proposals of one day, counted in advance. */

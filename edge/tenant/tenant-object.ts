@@ -157,6 +157,7 @@ export class TenantObject extends DurableObject<Env> {
       tenant: this.#tenant,
       state: this.#tenancy.state(),
       version: this.#db.select().from(meta).get()?.version ?? 0,
+      runsShareSince: this.#tenancy.runsShareSince(Date.now()),
       agents: this.#db.select().from(agents).all(),
       operators: this.#db.select().from(operators).all().map(member),
       tools: this.#tools.active(),

@@ -22,6 +22,7 @@ import m0019 from './0019_agent_webhooks.sql';
 import m0020 from './0020_token_issuers.sql';
 import m0021 from './0021_upstreams.sql';
 import m0022 from './0022_upstream_journal.sql';
+import m0023 from './0023_shared_runs.sql';
 
   export default {
     journal,
@@ -48,7 +49,8 @@ m0018,
 m0019,
 m0020,
 m0021,
-m0022
+m0022,
+m0023
     }
   }
   

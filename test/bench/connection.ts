@@ -93,11 +93,17 @@ export function bytesOf({ method, path, headers, body }: Request, port: number):
 /** Stands in prepared bytes for a key that is new in each request. */
 export const FRESH_KEY = '00000000-0000-0000-0000-000000000000'
 
+/** As our clients make it: a UUID of version 7. */
+function timedKey(): string {
+  const time = Date.now().toString(16).padStart(12, '0')
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`
+}
+
 /** The bytes to send: prepared ones as they are, or a copy with a new key. */
 export function withFreshKey(prepared: Buffer): Buffer {
   const at = prepared.indexOf(FRESH_KEY)
   if (at < 0) return prepared
   const bytes = Buffer.from(prepared)
-  bytes.write(randomUUID(), at, 'latin1')
+  bytes.write(timedKey(), at, 'latin1')
   return bytes
 }

@@ -90,13 +90,13 @@ export const AGREEMENT: readonly Held[] = [
         'Any guessed run id makes the edge open an object for it.',
       ],
       [
-        'JSON.stringify([tenant, name, since, idempotencyKey])',
-        'JSON.stringify([tenant, since, idempotencyKey])',
+        'hashOf(tenant, name, since, idempotencyKey)',
+        'hashOf(tenant, since, idempotencyKey)',
         'An agent finds another agent’s run by using the same idempotency key.',
       ],
       [
-        '[tenant, name, since, idempotencyKey]',
-        '[tenant, name, idempotencyKey]',
+        '(tenant, name, since, idempotencyKey)',
+        '(tenant, name, idempotencyKey)',
         'An agent that is made again under a name finds the runs of the one before.',
       ],
       [

@@ -7,6 +7,7 @@ import { DECISIONS } from './decisions.ts'
 import { MCP } from './mcp.ts'
 import { mutantsOf } from './mutant.ts'
 import { PEOPLE } from './people.ts'
+import { RUNS } from './runs.ts'
 import { SANDBOX } from './sandbox.ts'
 import { SKILLS } from './skills.ts'
 import { TOKENS } from './tokens.ts'
@@ -25,4 +26,5 @@ export const MUTANTS = mutantsOf([
   ...MCP,
   ...UPSTREAMS,
   ...BACKUPS,
+  ...RUNS,
 ])

@@ -11,7 +11,7 @@ import { eventually } from './eventually.ts'
 const BACKGROUND = [
   'TENANT.mirror',
   'CHANNEL.mirror',
-  'LOG.append',
+  'LOG.appendAll',
   'POOL.ring',
   'POOL.left',
   'TENANT.seen',
@@ -29,7 +29,7 @@ const requests = []
 const statements = []
 const counted = (binding, stub) => new Proxy(stub, {
   get: (target, method) => method === 'skills' || method === 'tenancy' ? target[method] : (...given) => {
-    requests.push(binding + '.' + String(method))
+    requests.push(binding + '.' + String(binding === 'RUN' && method === 'request' ? given[1] : method))
     return target[method](...given)
   },
 })

@@ -60,6 +60,15 @@ export const hasEnded = ({ ended_at_ms }: Call): boolean => ended_at_ms !== unde
 const IDLE_MS = 45_000
 const MAX_RECONNECTS = 5
 
+/**
+ * A random key that begins with the time (UUID version 7). The edge keeps calls of one time together,
+ * which saves disk and time.
+ */
+function newKey(): string {
+  const time = Date.now().toString(16).padStart(12, '0')
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${crypto.randomUUID().slice(15)}`
+}
+
 export class Countersign {
   readonly files: Files
   readonly #transport: Transport
@@ -84,7 +93,7 @@ export class Countersign {
     args: Readonly<Record<string, unknown>>,
     options: ProposeOptions = {},
   ): Promise<Call> {
-    const { run, spec, reason, files, idempotencyKey = crypto.randomUUID(), waitS, signal } = options
+    const { run, spec, reason, files, idempotencyKey = newKey(), waitS, signal } = options
     const call = { tool, args, ...(reason === undefined ? {} : { reason }) }
     const common = {
       headers: { 'idempotency-key': idempotencyKey },

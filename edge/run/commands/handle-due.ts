@@ -29,8 +29,6 @@ export async function handleDueCalls(run: RunContext): Promise<void> {
     const lost = run.store.due(now).flatMap((record) => handleDueCall(run, tx, record, facts, now) ?? [])
     cancelAbandoned(run, tx, running, now)
     run.uploads.dropDue(tx, now)
-    const next = run.store.nextDue()
-    if (next !== null) tx.wakeAt(next)
     return ok(lost)
   })
   if (!handled.ok) return

@@ -51,6 +51,10 @@ export type ProposedCall = { readonly call: Call; readonly joined: boolean }
 
 const NO_RUN = failure('not_found', 'no such run')
 const OTHER_RUN = failure('idempotency_key_reused', 'this key has created a run with other settings')
+export const NO_ROOM = failure(
+  'unavailable',
+  'the object of this run holds the most runs; propose the call again',
+)
 const RECEIVED_SINCE = failure(
   'unavailable',
   'an identical call ended, and its client received the answer just now; propose the call again',
@@ -162,7 +166,7 @@ function commitProposal(
   facts: ProposalFacts,
 ): Result<Outcome> {
   const { directory, joinKey, isRepeated, reservation, room } = facts
-  const opened = openRun(tx, input)
+  const opened = openRun(run, tx, input)
   if (!opened.ok) return opened
   const row = opened.value
   const earlier = earlierCall(run, input, joinKey) // in the transaction: of two equal proposals at once, one joins (L2)
@@ -192,7 +196,8 @@ function commitProposal(
 }
 
 /** The caller's own run; created if the proposal makes one. */
-function openRun(tx: RunTransaction, { agent, create }: ProposalInput): Result<RunRow> {
+function openRun(run: RunContext, tx: RunTransaction, { agent, create }: ProposalInput): Result<RunRow> {
+  if (create !== null && tx.row === undefined && !run.hasRoom) return err(NO_ROOM)
   const row = create === null ? tx.row : tx.createRun(create)
   if (create !== null && !isSameRun(row, create)) return err(OTHER_RUN)
   return row !== undefined && isOwner(row.record, agent) ? ok(row) : err(NO_RUN)

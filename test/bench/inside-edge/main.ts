@@ -71,6 +71,7 @@ function directoryWith(
   return directoryFrom(keys, tenant, {
     tenant,
     version: 1,
+    runsShareSince: 0,
     agents: names.map((name, i) => ({
       name,
       keyHash: String(i).padStart(64, '0'),

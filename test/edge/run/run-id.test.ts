@@ -2,8 +2,8 @@
 
 import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { isRunOf, newRunId, runIdFor } from '../../../edge/run/run-id.ts'
-import { PATTERNS, ulid } from '../../../shared/ids.ts'
+import { isRunOf, newRunId, runIdFor, sharedRunId } from '../../../edge/run/run-id.ts'
+import { isSharedRun, PATTERNS, runObjectName, ulid } from '../../../shared/ids.ts'
 
 const key = Buffer.alloc(32, 1)
 const NOW = 1_800_000_000_000
@@ -62,4 +62,48 @@ test('G11 a run id that was accepted for one tenant is still refused for another
     false,
     true,
   ])
+})
+
+test('runs of one agent and time share an object, and those of others have another', () => {
+  const dev = { name: 'dev', since: 1 }
+  const at = 2 ** 20 * 1_700_000
+  const id = (agent = dev, time = at, k: string | null = null, tenant = 'default') =>
+    sharedRunId(tenant, agent, k, key, time)
+  const ids = Array.from({ length: 500 }, (_, i) => id(dev, at + i))
+  expect(new Set(ids).size).toBe(500)
+  expect(ids.toSorted()).toEqual(ids)
+  expect(
+    ids.every((each) => PATTERNS.run.test(each) && isRunOf('default', each, key) && isSharedRun(each)),
+  ).toBe(true)
+  const object = runObjectName('default', id())
+  expect(new Set(ids.map((each) => runObjectName('default', each)))).toEqual(new Set([object]))
+  expect(runObjectName('default', id(dev, at + 2 ** 20 - 1))).toBe(object)
+  const others = [
+    runObjectName('default', id(dev, at + 2 ** 20)),
+    runObjectName('default', id({ ...dev, name: 'dev2' })),
+    runObjectName('default', id({ ...dev, since: 2 })),
+    runObjectName('other', id(dev, at, null, 'other')),
+    runObjectName('default', newRunId('default', key, at)),
+    runObjectName('default', runIdFor('default', dev, 'call k', key)),
+  ]
+  expect(new Set([object, ...others]).size).toBe(others.length + 1)
+  expect([newRunId('default', key, at), runIdFor('default', dev, 'call k', key)].some(isSharedRun)).toBe(
+    false,
+  )
+})
+
+test('G12 a key that names its time leads to one run in its object, and no other key or agent does', () => {
+  const [dev, dev2] = [
+    { name: 'dev', since: 1 },
+    { name: 'dev2', since: 1 },
+  ]
+  const id = sharedRunId('default', dev, 'k', key, NOW)
+  expect(sharedRunId('default', dev, 'k', key, NOW)).toBe(id)
+  const others = [
+    sharedRunId('default', dev, 'l', key, NOW),
+    sharedRunId('default', dev, 'k', key, NOW + 1),
+    sharedRunId('default', dev2, 'k', key, NOW),
+    sharedRunId('default', dev, null, key, NOW),
+  ]
+  expect(new Set([id, ...others]).size).toBe(others.length + 1)
 })

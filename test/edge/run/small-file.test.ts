@@ -1,9 +1,11 @@
-// A run of one call is a small file: tables and indexes that it does not use would each take a page.
+// An object with one call is a small file: tables and indexes that it does not use would each take a
+// page.
 
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, expect, test } from 'vitest'
 import { TENANT } from '../../../infra/state.ts'
+import { runObjectName } from '../../../shared/ids.ts'
 import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { objectId } from '../../support/stack/object-file.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
@@ -17,7 +19,7 @@ const folder = join(stack.state.edge, 'objects/countersign-run')
 
 /** The tables, indexes and views of a run's object, without those of workerd and SQLite. */
 function madeIn(run: string): unknown[] {
-  const file = join(folder, `${objectId('countersign-run', `${TENANT}/${run}`)}.sqlite`)
+  const file = join(folder, `${objectId('countersign-run', runObjectName(TENANT, run))}.sqlite`)
   const db = new DatabaseSync(file, { readOnly: true })
   const rows = db.prepare('select name from sqlite_schema order by name').all()
   db.close()

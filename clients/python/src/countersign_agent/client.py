@@ -25,6 +25,15 @@ def has_ended(call: Mapping[str, Any]) -> bool:
     return "ended_at_ms" in call
 
 
+def _new_key() -> str:
+    """A random key that begins with the time (UUID version 7).
+
+    The edge keeps calls of one time together, which saves disk and time.
+    """
+    now = f"{int(time.time() * 1000):012x}"
+    return f"{now[:8]}-{now[8:]}-7{str(uuid.uuid4())[15:]}"
+
+
 class Files:
     """Input and output files of a run, each named by the SHA-256 of its bytes."""
 
@@ -84,7 +93,7 @@ class Countersign:
         body: Dict[str, Any] = {"tool": tool, "args": args}
         if reason is not None:
             body["reason"] = reason
-        headers = {"idempotency-key": idempotency_key or str(uuid.uuid4())}
+        headers = {"idempotency-key": idempotency_key or _new_key()}
         wait = None if wait_s is None else min(wait_s, WAIT_S)
         if run is None:
             if spec is not None:

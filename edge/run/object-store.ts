@@ -1,0 +1,159 @@
+// What the runs of one object share: its tables, and which rows belong to which run. Most runs have
+// an object to themselves. Calls that make a run of their own share objects, because a database file
+// takes longer to make than such a call, and more of the disk.
+
+import { isNotNull, lte, type SQL, sql } from 'drizzle-orm'
+import { drizzle } from 'drizzle-orm/durable-sqlite'
+import migrations from '../../migrations/run/migrations.js'
+import schemas from '../../migrations/run/schemas.json' with { type: 'json' }
+import { LIMITS } from '../../shared/limits.ts'
+import type { RunRecord } from '../call/run.ts'
+import { Tables } from '../platform/object-tables.ts'
+import { FileStore } from './file-store.ts'
+import { calls, run } from './tables.ts'
+
+/**
+ * A run's number is part of the keys of its rows: call n of run r has the key r × 2^32 + n, and its
+ * journal is numbered likewise. The first run of an object has number 0, so the rows of a run with an
+ * object to itself have their own numbers.
+ */
+export const ROWS_OF_RUN = 2 ** 32
+
+/** `logged` of a run that the tenant's lists do not have yet. */
+export const UNLISTED = -1
+
+export const INDEXES = ['calls_due', 'calls_key', 'calls_unmirrored', 'calls_join', 'calls_cancel'] as const
+/** Tables and indexes that a new object lacks. */
+const LATER: readonly string[] = [...INDEXES, 'output', 'files', 'file_parts']
+
+/** The most due calls that one alarm handles; it rings again at once. */
+const AT_ONCE = 200
+
+export class ObjectStore {
+  readonly storage: DurableObjectStorage
+  readonly tables: Tables
+  readonly #db
+  #known: Map<string, number> | undefined
+  #next = 0
+  #unlogged: string[] = []
+  #reportedAt = 0
+
+  constructor(ctx: DurableObjectState) {
+    this.storage = ctx.storage
+    this.tables = new Tables(ctx, { migrations, schemas }, LATER)
+    this.#db = drizzle(ctx.storage)
+  }
+
+  /** The number of each run, by its id. Read once. */
+  get #numbers(): Map<string, number> {
+    if (this.#known !== undefined) return this.#known
+    this.#known = new Map()
+    if (!this.tables.exist) return this.#known
+    const id = sql<string>`${run.record} ->> '$.id'`
+    const isLogged = sql<number>`${run.logged} >= ${run.seq}`
+    for (const row of this.#db.select({ key: run.id, id, isLogged }).from(run).orderBy(run.id).all()) {
+      this.#known.set(row.id, row.key - 1)
+      this.#next = row.key
+      if (row.isLogged === 0) this.#unlogged.push(row.id)
+    }
+    return this.#known
+  }
+
+  numberOf(id: string): number | undefined {
+    return this.#numbers.get(id)
+  }
+
+  /** Numbers a new run. */
+  add(id: string): number {
+    this.#numbers.set(id, this.#next)
+    return this.#next++
+  }
+
+  /** Takes back the number of the run that was added last. */
+  takeBack(id: string): void {
+    if (this.#numbers.delete(id)) this.#next--
+  }
+
+  get runs(): string[] {
+    return [...this.#numbers.keys()]
+  }
+
+  /**
+   * Whether the object takes no more runs. It must never take some again: a key whose run is elsewhere
+   * for want of room would then make a second one (L2). So its last run keeps its row.
+   */
+  isFull(): boolean {
+    return this.#numbers.size > 0 && this.#next >= LIMITS.runs_per_object
+  }
+
+  /** Some run, if there is one. All are of one tenant. */
+  some(): RunRecord | undefined {
+    return this.tables.exist ? this.#db.select().from(run).limit(1).get()?.record : undefined
+  }
+
+  /** The agent and session of each run. */
+  owners(): Array<Pick<RunRecord, 'agent' | 'session'>> {
+    if (!this.tables.exist) return []
+    const field = (name: 'agent' | 'session') => sql<string>`${run.record} ->> ${`$.${name}`}`
+    return this.#db
+      .selectDistinct({ agent: field('agent'), session: field('session') })
+      .from(run)
+      .all()
+  }
+
+  /** Takes the runs whose last entries were not in the log when the object started. */
+  takeUnlogged(): string[] {
+    return this.#numbers.size === 0 ? [] : this.#unlogged.splice(0)
+  }
+
+  /** When something in the object is due; null if nothing is. */
+  nextDue(): number | null {
+    if (!this.tables.exist) return null
+    const { dueAt, cancelAt } = calls
+    const earliest = (column: typeof dueAt | typeof cancelAt) =>
+      this.#db
+        .select({ at: sql<number | null>`min(${column})` })
+        .from(calls)
+        .where(isNotNull(column))
+        .get()
+    const times = [earliest(dueAt)?.at ?? null, earliest(cancelAt)?.at ?? null, this.#files.nextDue()]
+    const due = times.filter((at) => at !== null)
+    return due.length === 0 ? null : Math.min(...due)
+  }
+
+  /**
+   * Runs in which something is due: a call, its news for the inbox, the end of a file. Once a day all
+   * that hold files, because each reports to the tenant that it does.
+   */
+  runsDue(now: number): string[] {
+    if (!this.tables.exist) return []
+    const { dueAt, cancelAt, unmirrored } = calls
+    const isReport = this.#reportedAt + LIMITS.file_unnamed_ms < now
+    if (isReport) this.#reportedAt = now
+    return this.#withNumbers([
+      ...this.#runsWith(lte(dueAt, now), AT_ONCE),
+      ...this.#runsWith(lte(cancelAt, now)),
+      ...this.#runsWith(sql`${unmirrored} = 1`),
+      ...this.#files.runsDue(isReport ? Number.POSITIVE_INFINITY : now),
+    ])
+  }
+
+  /** Runs with calls that have not ended. */
+  runsLive(): string[] {
+    return this.tables.exist ? this.#withNumbers(this.#runsWith(isNotNull(calls.dueAt))) : []
+  }
+
+  #runsWith(condition: SQL, most = -1): number[] {
+    const rows = this.#db.select({ n: calls.n }).from(calls).where(condition).limit(most).all()
+    return rows.map(({ n }) => Math.floor(n / ROWS_OF_RUN))
+  }
+
+  #withNumbers(numbers: readonly number[]): string[] {
+    const wanted = new Set(numbers)
+    return wanted.size === 0 ? [] : this.runs.filter((id) => wanted.has(this.numberOf(id) ?? -1))
+  }
+
+  get #files(): FileStore {
+    return new FileStore(this.storage, this.tables, () => null)
+  }
+}

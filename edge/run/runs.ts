@@ -1,0 +1,108 @@
+// The runs of one object: each has its context, all have one alarm, one queue of commits and one
+// delivery to the log.
+
+import { isSharedRun } from '../../shared/ids.ts'
+import type { Env } from '../bindings.ts'
+import { isDeleted } from '../directory/directory.ts'
+import { Alarm } from '../platform/alarm.ts'
+import { eraseObject } from '../platform/database.ts'
+import { GroupCommit } from '../platform/group-commit.ts'
+import { handleDueCalls } from './commands/handle-due.ts'
+import { RunContext } from './context.ts'
+import { LogDelivery } from './log-delivery.ts'
+import { ObjectStore } from './object-store.ts'
+
+/** A context, and how many requests and pieces of work use it now. */
+type Held = { readonly run: RunContext; users: number }
+
+export class Runs {
+  readonly env: Env
+  readonly store: ObjectStore
+  readonly commits: GroupCommit
+  readonly log: LogDelivery
+  readonly #ctx: DurableObjectState
+  readonly #alarm: Alarm
+  readonly #held = new Map<string, Held>()
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    this.env = env
+    this.store = new ObjectStore(ctx)
+    this.commits = new GroupCommit(ctx.storage)
+    this.log = new LogDelivery(this)
+    this.#ctx = ctx
+    this.#alarm = new Alarm(ctx.storage, () => this.store.nextDue())
+  }
+
+  use<T>(id: string, work: (run: RunContext) => T | Promise<T>): Promise<T> {
+    const held = this.#hold(id)
+    return this.#release([held], () => work(held.run))
+  }
+
+  useAll<T>(ids: readonly string[], work: (runs: RunContext[]) => Promise<T>): Promise<T> {
+    const held = ids.map((id) => this.#hold(id))
+    return this.#release(held, () => work(held.map(({ run }) => run)))
+  }
+
+  #hold(id: string): Held {
+    const held = this.#held.get(id) ?? { run: new RunContext(this, id), users: 0 }
+    this.#held.set(id, held)
+    held.users++
+    return held
+  }
+
+  /** Drops the contexts after the work, unless they are in use or have something to remember. */
+  async #release<T>(used: readonly Held[], work: () => T | Promise<T>): Promise<T> {
+    try {
+      return await work()
+    } finally {
+      for (const held of used) {
+        held.users--
+        if (held.users === 0 && this.#isAtRest(held.run)) this.#held.delete(held.run.id)
+      }
+    }
+  }
+
+  /**
+   * Whether memory has nothing of a run that its rows lack: no lease, nobody who waits. A run with an
+   * object to itself stays as long as the object.
+   */
+  #isAtRest({ id, row, store }: RunContext): boolean {
+    return isSharedRun(id) && !this.log.awaits(id) && (row === undefined || store.live().length === 0)
+  }
+
+  /** Whether this is the context of its run. An earlier one does not know what has changed since. */
+  isCurrent(run: RunContext): boolean {
+    return this.#held.get(run.id)?.run === run
+  }
+
+  /** Keeps the run in memory until the work is done. */
+  keep(id: string, work: Promise<unknown>): void {
+    this.#ctx.waitUntil(this.use(id, () => work))
+  }
+
+  /** Wakes the object at `due` or earlier. */
+  arm(due: number): void {
+    this.#alarm.arm(due)
+  }
+
+  /**
+   * Handles the alarm. After our own pause every lease restarts, because we can't tell which workers
+   * missed a heartbeat.
+   */
+  async alarm(): Promise<void> {
+    if (this.#alarm.rang()) for (const { run } of this.#held.values()) run.leases.restartAll()
+    const some = this.store.some()
+    if (some === undefined) return
+    if (await isDeleted(this.env, some.tenant)) return eraseObject(this.#ctx)
+    const due = isSharedRun(some.id) ? this.store.runsDue(Date.now()) : [some.id]
+    await Promise.all(due.map((id) => this.use(id, handleDue)))
+    await this.log.deliver([...due, ...this.store.takeUnlogged()])
+    const next = this.store.nextDue()
+    if (next !== null) this.arm(next)
+  }
+}
+
+async function handleDue(run: RunContext): Promise<void> {
+  await handleDueCalls(run)
+  await Promise.all([run.outbox.deliverApprovals(run), run.uploads.report(run)])
+}

@@ -1,0 +1,1 @@
+ALTER TABLE `meta` ADD `runs_share_since` integer;

@@ -1,0 +1,82 @@
+// Lines that keep the runs of one object apart, and lead a key to its run.
+
+import type { Held } from './mutant.ts'
+
+const SHARED = ['test/edge/run/shared-object.test.ts']
+
+export const RUNS: readonly Held[] = [
+  {
+    area: 'runs',
+    file: 'edge/run/store.ts',
+    tests: SHARED,
+    lines: [
+      [
+        "rowsOf: (column) => between(column, p('first'), p('last')),",
+        'rowsOf: () => undefined,',
+        'Cancelling a run cancels the calls of other runs in its object.',
+      ],
+      [
+        'this.#isShared ? `',
+        'false ? `',
+        'A key that one run of an object has received can’t be used in another.',
+      ],
+    ],
+  },
+  {
+    area: 'runs',
+    file: 'edge/run/file-store.ts',
+    tests: SHARED,
+    titled: 'own files',
+    lines: [
+      [
+        'return number === null ? digest :',
+        'return true ? digest :',
+        'A call gets the file that was put into another run.',
+      ],
+      [
+        'return number === null ? undefined : and(',
+        'return true ? undefined : and(',
+        'An agent reads which files another run of its object holds.',
+      ],
+    ],
+  },
+  {
+    area: 'runs',
+    file: 'edge/run/object-store.ts',
+    tests: SHARED,
+    titled: 'L2 a key finds its run',
+    lines: [
+      [
+        'this.#next >= LIMITS.runs_per_object',
+        'false',
+        'An object takes runs until the platform refuses to store more.',
+      ],
+    ],
+  },
+  {
+    area: 'runs',
+    file: 'edge/run/find-run.ts',
+    tests: SHARED,
+    titled: 'L2 a key finds its run',
+    lines: [
+      [
+        '(key !== null && at < since)',
+        'false',
+        'A call that was proposed before an upgrade runs again when its key is sent after it.',
+      ],
+    ],
+  },
+  {
+    area: 'runs',
+    file: 'edge/run/context.ts',
+    tests: SHARED,
+    titled: 'the log has the end of each run',
+    lines: [
+      [
+        'if (isSharedRun(this.id)) this.#store',
+        'if (false) this.#store',
+        'After each restart an object sends the ends of all its calls to the log again.',
+      ],
+    ],
+  },
+]
