@@ -1,5 +1,5 @@
-// What the isolate of a call may ask the edge over RPC. Checks the types of the arguments, which are
-// untrusted; the call's host (host.ts) checks the rest.
+// The requests that an isolate may send to the edge over RPC. Checks the types of the arguments,
+// which are untrusted; the call's host (host.ts) checks the rest.
 
 import { RpcTarget } from 'cloudflare:workers'
 import type { Response, SkillHost } from './host.ts'

@@ -1,4 +1,4 @@
-// What the isolate of a call returns. Untrusted: whatever does not have this shape is not read.
+// The shape of an isolate’s answer. It is untrusted: an answer of another shape is not read.
 
 import { z } from 'zod'
 import { LIMITS } from '../../../shared/limits.ts'
