@@ -170,7 +170,7 @@ export const LIMITS = {
   run_files: 256,
   run_files_bytes: 64 * MiB,
   /**
-   * Runs that share one object (edge/run/object-store.ts). An object of Cloudflare holds 10 GB, and
+   * Runs that share one object (edge/run/object/object-store.ts). An object of Cloudflare holds 10 GB, and
    * such a run takes 10 to 15 KiB. Further runs get an object each.
    */
   runs_per_object: 100_000,

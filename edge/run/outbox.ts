@@ -141,7 +141,7 @@ export class Outbox {
     }
   }
 
-  /** What the tenant's log and lists lack of the run; undefined if they lack nothing. */
+  /** Returns what the tenant's log and lists lack of the run; undefined if they lack nothing. */
   news(run: RunContext): RunNews | undefined {
     if (run.row === undefined) return undefined
     const { record, cancelled, logged } = run.row

@@ -36,10 +36,10 @@ import { isSameRun, NO_ROOM, type ProposalInput, type ProposedCall, proposeCall 
 import { settleForWorker } from './commands/settle.ts'
 import type { RunContext } from './context.ts'
 import type { StoredFile } from './file-uploads.ts'
+import { Runs } from './object/runs.ts'
 import type { OutputUpdate, StreamPosition, Subscriber } from './output-subscribers.ts'
 import * as reads from './reads.ts'
 import { rehearseRun, type Script } from './rehearse.ts'
-import { Runs } from './runs.ts'
 import { runView } from './views.ts'
 import * as workerCalls from './worker-calls.ts'
 

@@ -25,7 +25,7 @@ import type { Snapshot } from '../decision/snapshot.ts'
 import { type Database, preparedOnce } from '../platform/database.ts'
 import type { Tables } from '../platform/object-tables.ts'
 import { FileStore } from './file-store.ts'
-import { INDEXES, type ObjectStore, ROWS_OF_RUN, UNLISTED } from './object-store.ts'
+import { INDEXES, type ObjectStore, ROWS_OF_RUN, UNLISTED } from './object/object-store.ts'
 import { attestations, calls, journal, output, run, snapshots } from './tables.ts'
 
 /** The most journal entries that one read returns. */

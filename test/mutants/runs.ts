@@ -42,7 +42,7 @@ export const RUNS: readonly Held[] = [
   },
   {
     area: 'runs',
-    file: 'edge/run/object-store.ts',
+    file: 'edge/run/object/object-store.ts',
     tests: SHARED,
     titled: 'L2 a key finds its run',
     lines: [

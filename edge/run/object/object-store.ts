@@ -1,16 +1,16 @@
-// What the runs of one object share: its tables, and which rows belong to which run. Most runs have
-// an object to themselves. Calls that make a run of their own share objects, because a database file
+// The tables that the runs of one object share, and the numbers by which each run has its rows. Most
+// runs have an object to themselves. Calls that make a run of their own share objects, because a database file
 // takes longer to make than such a call, and more of the disk.
 
 import { isNotNull, lte, type SQL, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/durable-sqlite'
-import migrations from '../../migrations/run/migrations.js'
-import schemas from '../../migrations/run/schemas.json' with { type: 'json' }
-import { LIMITS } from '../../shared/limits.ts'
-import type { RunRecord } from '../call/run.ts'
-import { Tables } from '../platform/object-tables.ts'
-import { FileStore } from './file-store.ts'
-import { calls, run } from './tables.ts'
+import migrations from '../../../migrations/run/migrations.js'
+import schemas from '../../../migrations/run/schemas.json' with { type: 'json' }
+import { LIMITS } from '../../../shared/limits.ts'
+import type { RunRecord } from '../../call/run.ts'
+import { Tables } from '../../platform/object-tables.ts'
+import { FileStore } from '../file-store.ts'
+import { calls, run } from '../tables.ts'
 
 /**
  * A run's number is part of the keys of its rows: call n of run r has the key r × 2^32 + n, and its

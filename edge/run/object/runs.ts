@@ -1,14 +1,14 @@
 // The runs of one object: each has its context, all have one alarm, one queue of commits and one
 // delivery to the log.
 
-import { isSharedRun } from '../../shared/ids.ts'
-import type { Env } from '../bindings.ts'
-import { isDeleted } from '../directory/directory.ts'
-import { Alarm } from '../platform/alarm.ts'
-import { eraseObject } from '../platform/database.ts'
-import { GroupCommit } from '../platform/group-commit.ts'
-import { handleDueCalls } from './commands/handle-due.ts'
-import { RunContext } from './context.ts'
+import { isSharedRun } from '../../../shared/ids.ts'
+import type { Env } from '../../bindings.ts'
+import { isDeleted } from '../../directory/directory.ts'
+import { Alarm } from '../../platform/alarm.ts'
+import { eraseObject } from '../../platform/database.ts'
+import { GroupCommit } from '../../platform/group-commit.ts'
+import { handleDueCalls } from '../commands/handle-due.ts'
+import { RunContext } from '../context.ts'
 import { LogDelivery } from './log-delivery.ts'
 import { ObjectStore } from './object-store.ts'
 

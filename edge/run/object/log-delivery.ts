@@ -2,11 +2,11 @@
 // webhooks of their agents, in batches. A run's cursor into its journal says what the log has, so each
 // entry arrives at least once.
 
-import type { Env } from '../bindings.ts'
-import { logObject } from '../bindings.ts'
-import { isDeleted } from '../directory/directory.ts'
-import type { RunContext } from './context.ts'
-import { reportToAgent } from './outbox.ts'
+import type { Env } from '../../bindings.ts'
+import { logObject } from '../../bindings.ts'
+import { isDeleted } from '../../directory/directory.ts'
+import type { RunContext } from '../context.ts'
+import { reportToAgent } from '../outbox.ts'
 
 const DELAY_MS = 200
 const RETRY_MS = 2_000
