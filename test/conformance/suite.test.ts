@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { ApprovalServer, type Flaw } from '../support/channels/approval-server.ts'
 import { CHECKS, conform, DEFAULTS } from './approval-links/suite.ts'
 
-const FEW = { ...DEFAULTS, posts: 50, mutations: 100, life_s: 1 }
+const FEW = { ...DEFAULTS, posts: 20, mutations: 100, life_s: 1 }
 
 async function brokenBy(flaw?: Flaw): Promise<string[]> {
   const server = await new ApprovalServer(flaw).start()

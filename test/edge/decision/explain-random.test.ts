@@ -124,7 +124,7 @@ test('the engine allows each proposed alternative, and a single-fact alternative
     `${effect} (principal, action, resource) when { ${condition(1 + random(2))} };`
 
   const seen = { denied: 0, offered: 0, alternatives: 0, together: 0, lone: 0, missed: 0 }
-  for (let round = 0; round < 1_500; round++) {
+  for (let round = 0; round < 600; round++) {
     const forbids = Array.from({ length: 1 + random(3) }, () => policy('forbid'))
     const permits = random(2) === 0 ? [PERMIT] : [policy('permit'), policy('permit')]
     const asked: ExplanationRequest = {
@@ -157,10 +157,10 @@ test('the engine allows each proposed alternative, and a single-fact alternative
     }
   }
   // Checks that the random walk covered enough of each kind.
-  expect(seen.denied).toBeGreaterThan(400)
+  expect(seen.denied).toBeGreaterThan(200)
   expect(seen.offered / seen.denied).toBeGreaterThan(0.5)
-  expect(seen.together).toBeGreaterThan(100)
+  expect(seen.together).toBeGreaterThan(40)
   // The sample for an open value may be one that another rule refuses, so a few changes are missed.
-  expect(seen.lone).toBeGreaterThan(100)
+  expect(seen.lone).toBeGreaterThan(40)
   expect(seen.missed / seen.lone).toBeLessThan(0.05)
 })

@@ -10,7 +10,7 @@ const { prepareProposal } = (await import(/* @vite-ignore */ join(ROOT, 'edge/de
   prepareProposal: (directory: object, row: Row, proposal: object, used: object) => object
 }
 
-/** What a run with this many calls answers, whose agent was removed. */
+/** The answer of a run with this many calls, whose agent was removed. */
 const answerAfter = (calls: number): object => {
   const record = { budget: { max_denied_per_run: 1, max_calls_per_run: 2_000_000 }, agent: 'gone' }
   const row = { calls, denied: 0, cancelled: false, record, folder: null }

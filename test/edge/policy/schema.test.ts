@@ -4,7 +4,13 @@
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { getCedarSDKVersion, getCedarVersion, isAuthorized } from '@cedar-policy/cedar-wasm/nodejs'
+import {
+  getCedarSDKVersion,
+  getCedarVersion,
+  preparsePolicySet,
+  preparseSchema,
+  statefulIsAuthorized,
+} from '@cedar-policy/cedar-wasm/nodejs'
 import { describe, expect, test } from 'vitest'
 import { NOTHING } from '../../../edge/call/usage.ts'
 import { argumentTypes, typeText } from '../../../edge/policy/argument-typing.ts'
@@ -211,12 +217,13 @@ test('arguments that fit a schema convert to a request that Cedar accepts for th
     const { record, convert } = argumentTypes(schema)
     typedMembers += Object.keys(record.attributes).length
     const whole = tenantSchema(BASE, new Map([['any', { args: record, groups: ['tool.execute'] }]]))
+    const validated = validationIn(whole)
     for (let i = 0; i < 3; i++) {
       const args = make()
       expect(argumentCheck(schema)(args)).toMatchObject({ ok: true })
       const converted = convert(args)
       if (!converted.ok) throw new Error(JSON.stringify([schema, args, converted.error]))
-      expect(validated(whole, converted.value), JSON.stringify({ schema, args })).toMatchObject({
+      expect(validated(converted.value), JSON.stringify({ schema, args })).toMatchObject({
         type: 'success',
       })
     }
@@ -229,7 +236,7 @@ test('arguments that fit a schema convert to a request that Cedar accepts for th
     ]),
   )
   for (const args of [{ n: 'a' }, { n: 1, more: 1 }, { n: decimal('1.0') }])
-    expect(validated(whole, args as Record<string, CedarValueJson>)).toMatchObject({ type: 'failure' })
+    expect(validationIn(whole)(args as Record<string, CedarValueJson>)).toMatchObject({ type: 'failure' })
 })
 
 const BASE = readSchema(readFileSync(join(ROOT, 'policies/schema.cedarschema'), 'utf8'))
@@ -237,52 +244,56 @@ const BASE = readSchema(readFileSync(join(ROOT, 'policies/schema.cedarschema'), 
 const NOBODY = { count: 0, roles: [], quorum: [] }
 
 /** Cedar's own check of a request with these arguments, which live calls skip. */
-const validated = (schema: ReturnType<typeof tenantSchema>, args: Record<string, CedarValueJson>) =>
-  isAuthorized({
-    principal: { type: 'Agent', id: 'a' },
-    action: { type: 'Action', id: 'tool.execute/any' },
-    resource: { type: 'Tool', id: 'any' },
-    schema,
-    validateRequest: true,
-    policies: {},
-    entities: [],
-    context: {
-      tool_name: 'any',
-      capabilities: [],
-      is_sensitive_action: false,
-      is_allowlisted_tool: true,
-      is_allowed_channel: true,
-      allow_sensitive_tools: false,
-      session_id: 's',
-      run_id: 'r',
-      folder_met_secret: false,
-      args,
-      files: { count: 0, bytes: 0, paths: [], sha256: [] },
-      plan: {
-        tier: 'C',
-        program: 'true',
-        egress_mode: 'strict',
-        egress_hosts: [],
-        secrets: [],
-        workspace: 'call',
-        timeout_ms: 1,
-        memory_bytes: 1,
-        cgroup: false,
-      },
-      owners: [],
-      now: { __extn: { fn: 'datetime', arg: '2026-11-18T12:00:00Z' } },
-      weekday: 3,
-      budget: { run: { max_calls: 1, ...NOTHING }, session: { ...NOTHING }, agent: { asks_hour: 0 } },
-      approval: {
-        granted: false,
-        approvers: [],
-        assurance: 'none',
-        standing_s: 0,
-        ...NOBODY,
-        independent: NOBODY,
-      },
+const validationIn = (schema: ReturnType<typeof tenantSchema>) => {
+  expect(preparseSchema('validated', schema)).toMatchObject({ type: 'success' })
+  expect(preparsePolicySet('none', {})).toMatchObject({ type: 'success' })
+  return (args: Record<string, CedarValueJson>) =>
+    statefulIsAuthorized({ ...REQUEST, context: { ...REQUEST.context, args } })
+}
+const REQUEST = {
+  principal: { type: 'Agent', id: 'a' },
+  action: { type: 'Action', id: 'tool.execute/any' },
+  resource: { type: 'Tool', id: 'any' },
+  preparsedSchemaName: 'validated',
+  preparsedPolicySetId: 'none',
+  validateRequest: true,
+  entities: [],
+  context: {
+    tool_name: 'any',
+    capabilities: [],
+    is_sensitive_action: false,
+    is_allowlisted_tool: true,
+    is_allowed_channel: true,
+    allow_sensitive_tools: false,
+    session_id: 's',
+    run_id: 'r',
+    folder_met_secret: false,
+    files: { count: 0, bytes: 0, paths: [], sha256: [] },
+    plan: {
+      tier: 'C',
+      program: 'true',
+      egress_mode: 'strict',
+      egress_hosts: [],
+      secrets: [],
+      workspace: 'call',
+      timeout_ms: 1,
+      memory_bytes: 1,
+      cgroup: false,
     },
-  })
+    owners: [],
+    now: { __extn: { fn: 'datetime', arg: '2026-11-18T12:00:00Z' } },
+    weekday: 3,
+    budget: { run: { max_calls: 1, ...NOTHING }, session: { ...NOTHING }, agent: { asks_hour: 0 } },
+    approval: {
+      granted: false,
+      approvers: [],
+      assurance: 'none',
+      standing_s: 0,
+      ...NOBODY,
+      independent: NOBODY,
+    },
+  },
+}
 
 test('G14 the policy engine has exactly the version that package.json names', () => {
   const { dependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))

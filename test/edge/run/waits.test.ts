@@ -31,7 +31,7 @@ const sensitive = await fixtures.tool({ sensitive: true })
 const agent = await fixtures.agent()
 const calls = new McpCalls(fixtures, agent)
 
-/** What it gives, and after how many whole seconds. */
+/** The value, and the whole seconds until it came. */
 async function timed<T>(work: Promise<T>): Promise<readonly [T, number]> {
   const began = performance.now()
   const value = await work

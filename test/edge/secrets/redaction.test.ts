@@ -369,9 +369,9 @@ test('G06 redaction takes linear time for hostile texts too', () => {
     ' '.repeat(100),
   ]
   for (const beginning of beginnings) {
-    const text = beginning.repeat(Math.ceil(500_000 / beginning.length))
+    const text = beginning.repeat(Math.ceil(150_000 / beginning.length))
     const started = cpuTime()
     redact({ text })
-    expect([beginning, cpuTime() - started < 1_500]).toEqual([beginning, true])
+    expect([beginning, cpuTime() - started < 500]).toEqual([beginning, true])
   }
 })

@@ -5,7 +5,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Stack } from '../../../infra/stack.ts'
 import { canonical, sha256 } from '../../../shared/bytes/json.ts'
-import { LIMITS } from '../../../shared/limits.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
 import { eventually } from '../../support/eventually.ts'
 import { Fixtures, refusalOf, toolSpec, unwrap } from '../../support/fixtures.ts'
@@ -589,23 +588,4 @@ test('U07 a call that was sent when the edge was killed ends indeterminate, and 
   })
   expect(upstream.fake.callsOf('act')).toHaveLength(1)
   await verifiedExecution(agent.client, params)
-})
-
-test('of 64 calls of upstreams in flight (`upstream_calls`) one agent has 30 to an upstream, and its others wait', async () => {
-  // Half of 64 are kept for another tenant, and one each for another agent and another upstream.
-  expect(LIMITS.upstream_calls).toBe(64)
-  const held: (() => void)[] = []
-  const answered = answering(text('done'))
-  const upstream = await protect('modern', {
-    slow: (...request) => void held.push(() => answered(...request)),
-  })
-  const ended = Promise.all(Array.from({ length: 32 }, () => called(upstream.tool('slow'))))
-  await eventually('30 are in flight', () => held.length === 30)
-  const other = await protect('modern', { quick: answered })
-  expect((await called(other.tool('quick'))).state).toBe('succeeded')
-  expect(held).toHaveLength(30)
-  for (const answer of held.splice(0)) answer()
-  await eventually('the others are in flight', () => held.length === 2)
-  for (const answer of held) answer()
-  expect((await ended).map(({ state }) => state)).toEqual(Array.from({ length: 32 }, () => 'succeeded'))
 })

@@ -8,6 +8,7 @@ import { eventually } from '../../support/eventually.ts'
 import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
 import {
+  answering,
   type Behaviour,
   FakeUpstream,
   result,
@@ -287,4 +288,22 @@ test('a tenant has at most as many upstreams as `upstreams` allows, and a known 
   const stored = await listed()
   expect([LIMITS.upstreams, stored.length]).toEqual([50, 50])
   unwrap(await put(stored.at(-1) ?? ''))
+})
+
+test('of 64 calls of upstreams in flight (`upstream_calls`) one agent has 30 to an upstream, and its others wait', async () => {
+  // Half of 64 are kept for another tenant, and one each for another agent and another upstream.
+  expect(LIMITS.upstream_calls).toBe(64)
+  const [upstream, other] = [await protect('modern'), await protect('modern')]
+  const held: (() => void)[] = []
+  const answered = answering(text('done'))
+  upstream.fake.behaviours.set('act', (...request) => void held.push(() => answered(...request)))
+  const ended = Promise.all(Array.from({ length: 32 }, () => act(upstream)))
+  await eventually('30 are in flight', () => held.length === 30)
+  expect(unwrap(await act(other)).state).toBe('succeeded')
+  expect(held).toHaveLength(30)
+  for (const answer of held.splice(0)) answer()
+  await eventually('the others are in flight', () => held.length === 2)
+  for (const answer of held) answer()
+  const states = (await ended).map((call) => unwrap(call).state)
+  expect(states).toEqual(Array.from({ length: 32 }, () => 'succeeded'))
 })

@@ -43,6 +43,11 @@ const STRICT = {
   'x-robots-tag': 'noindex',
 }
 
+/** An id has two characters for each. */
+const ID_BYTES = 3
+/** The id, a dot and half of the MAC. */
+const HALF = 2 * ID_BYTES + 1 + 4
+
 export class ApprovalServer {
   readonly #key = randomBytes(32)
   readonly #records = new Map<string, ApprovalRow>()
@@ -71,7 +76,7 @@ export class ApprovalServer {
   readonly target: Target = {
     open: async (seconds = 600) => {
       const record: ApprovalRow = {
-        id: randomBytes(6).toString('hex'),
+        id: randomBytes(ID_BYTES).toString('hex'),
         expiresAt: Date.now() + seconds * 1000,
         status: 'pending',
         answers: 0,
@@ -93,20 +98,20 @@ export class ApprovalServer {
 
   #has = (flaw: Flaw): boolean => this.#flaw === flaw
   /**
-   * 64 bits: the suite tries several changes of each character, so a longer token costs more time.
+   * 32 bits: the suite tries several changes of each character, so a longer token costs more time.
    */
   #mac = (use: string, id: string): string =>
-    createHmac('sha256', this.#key).update(`${use} ${id}`).digest('hex').slice(0, 16)
+    createHmac('sha256', this.#key).update(`${use} ${id}`).digest('hex').slice(0, 8)
   #tokenOf = (id: string): string => `${id}.${this.#mac('link', id)}`
   #nonceOf = (id: string): string =>
     this.#mac('form', this.#has('takes the nonce of another approval') ? '' : id)
 
   #find(token: string): ApprovalRow | undefined {
-    const record = this.#records.get(token.slice(0, 12).toLowerCase())
+    const record = this.#records.get(token.slice(0, 2 * ID_BYTES).toLowerCase())
     if (record === undefined) return undefined
     const [given, expected] = [token, this.#tokenOf(record.id)]
     if (this.#has('compares half of the token'))
-      return given.slice(0, 20) === expected.slice(0, 20) ? record : undefined
+      return given.slice(0, HALF) === expected.slice(0, HALF) ? record : undefined
     if (this.#has('ignores the case of the token'))
       return given.toLowerCase() === expected ? record : undefined
     if (this.#has('ignores what follows the token')) return given.startsWith(expected) ? record : undefined
