@@ -1,11 +1,13 @@
 // Commands with which operators register MCP servers, look at what their tools say about themselves,
 // and accept tools.
 
+import { LIMITS } from '../../shared/limits.ts'
 import { err, ok } from '../../shared/result.ts'
 import { Capability } from '../../shared/wire/tools.ts'
 import { UpstreamAcceptance, UpstreamSpec, type UpstreamWithTools } from '../../shared/wire/upstreams.ts'
 import type { Command } from '../shell/command.ts'
 import { command, usage } from '../shell/command.ts'
+import type { Api } from '../shell/edge-api.ts'
 import { parseInput } from '../shell/json-input.ts'
 import { columns, inert, inline, listing, type Paint, time } from '../shell/terminal-text.ts'
 
@@ -15,7 +17,7 @@ const TOOL = { ...NAME, TOOL: 'the tool, with or without the upstream’s name b
 /** Fewer characters of a digest could be matched by somebody who tries definitions. */
 const MIN_DIGEST_CHARS = 12
 
-const namesIn = (given: string | undefined): string[] =>
+export const namesIn = (given: string | undefined): string[] =>
   (given ?? '').split(',').flatMap((name) => name.trim() || [])
 const toolOf = (upstream: string, tool: string): string =>
   tool.startsWith(`${upstream}_`) ? tool : `${upstream}_${tool}`
@@ -64,11 +66,15 @@ const add = command({
     if (!spec.ok) return spec
     const put = await api('putUpstream', { params: { name }, body: spec.value })
     if (!put.ok) return put
-    const read = await api('refreshUpstream', { params: { name }, body: {} })
+    const read = await readTools(api, name)
     if (!read.ok) return read
     return ok({ ok: true, json: read.value, text: toolsText(paint, read.value) })
   },
 })
+
+/** The edge waits long for a worker that starts a program, and the reason comes at the end. */
+export const readTools = (api: Api, name: string) =>
+  api('refreshUpstream', { params: { name }, body: {}, wait: LIMITS.upstream_listing_ms / 1_000 })
 
 type ServerFlags = {
   readonly [K in 'hosts' | 'secrets' | 'profile' | 'pool' | 'timeout']: string | undefined
@@ -185,7 +191,7 @@ const refresh = command({
   does: 'Read the tools of an upstream now and compare them with the accepted ones',
   key: 'operator',
   async run({ args, api, paint }) {
-    const upstream = await api('refreshUpstream', { params: { name: args.NAME }, body: {} })
+    const upstream = await readTools(api, args.NAME)
     if (!upstream.ok) return upstream
     return ok({ ok: true, json: upstream.value, text: toolsText(paint, upstream.value) })
   },

@@ -9,6 +9,7 @@ import { alreadyPrinted, command, trouble, usage } from '../shell/command.ts'
 import type { Api } from '../shell/edge-api.ts'
 import { parseInput } from '../shell/json-input.ts'
 import { McpBridge } from './mcp-bridge.ts'
+import { namesIn, readTools } from './upstreams.ts'
 
 /** Programs that start another one, which their first plain argument names. */
 const LAUNCHERS: readonly string[] = [
@@ -97,8 +98,16 @@ async function introduce(
     return err(
       trouble('conflict', `the upstream \`${name}\` is another server`, 'choose another name with `--name`'),
     )
+  const list = namesIn(hosts)
+  if (known.ok && hosts !== undefined && !reaches(known.value, list))
+    return err(
+      trouble(
+        'conflict',
+        `the upstream \`${name}\` is registered with other hosts`,
+        `change it with \`countersign upstreams add ${name} --worker --hosts ${hosts} -- …\`, or leave \`--hosts\` out`,
+      ),
+    )
   if (!known.ok) {
-    const list = (hosts ?? '').split(',').flatMap((host) => host.trim() || [])
     const given = { kind: 'stdio', command: [...command], ...(list.length === 0 ? {} : { hosts: list }) }
     const spec = parseInput(StdioUpstream, given, 'the server')
     if (!spec.ok) return spec
@@ -106,12 +115,16 @@ async function introduce(
     if (!put.ok) return put
   }
   const isListed = known.ok && known.value.looked_at_ms !== null
-  const listed = isListed ? known : await api('refreshUpstream', { params, body: {} })
+  const listed = isListed ? known : await readTools(api, name)
   return listed.ok ? ok(todo(listed.value)) : listed
 }
 
 const runs = (upstream: UpstreamWithTools, command: readonly string[]): boolean =>
   upstream.kind === 'stdio' && JSON.stringify(upstream.command) === JSON.stringify(command)
+
+const reaches = (upstream: UpstreamWithTools, hosts: readonly string[]): boolean =>
+  upstream.kind === 'stdio' &&
+  JSON.stringify((upstream.hosts ?? []).toSorted()) === JSON.stringify(hosts.toSorted())
 
 function todo({ name, tools }: UpstreamWithTools): string {
   const waiting = tools.filter(({ state }) => state === 'new' || state === 'changed').length

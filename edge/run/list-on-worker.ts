@@ -15,6 +15,7 @@ import { runOwner } from '../call/run.ts'
 import { directoryAt } from '../directory/directory.ts'
 import type { LoadedDirectory } from '../directory/loaded-directory.ts'
 import { listerOf } from '../directory/own-agents.ts'
+import { quoteReadable } from '../platform/visible-text.ts'
 import { runRecord } from './find-run.ts'
 
 const BOUNDS: JsonBounds = { bytes: LIMITS.output_bytes, depth: LIMITS.json_depth, nodes: 200_000 }
@@ -53,8 +54,14 @@ export async function listOnWorker(
     await run.cancel(null, n, { kind: 'operator', name: by }) // refused if it has ended
   }
   await upstreams.couldNotList(upstream, revision, listed.error)
-  return err(failure('unavailable', `the upstream could not be read: ${listed.error}`))
+  const why = failure('unavailable', `the upstream could not be read: ${listed.error}`)
+  const started = proposed.ok && proposed.value.result?.error?.code === 'upstream_unavailable'
+  return err(started ? { ...why, todo: NOT_SERVING } : why)
 }
+
+/** A worker has run the command, and it was no MCP server. */
+const NOT_SERVING =
+  'the worker runs this command in a sandbox on its host: install the program there; if it fetches itself when it starts, name the hosts that it fetches from (`hosts`), and store the upstream again'
 
 function toolsIn({ id, state, result, decision }: Call): Result<readonly Json[], string> {
   if (state === 'denied' || state === 'awaiting_approval')
@@ -66,9 +73,18 @@ function toolsIn({ id, state, result, decision }: Call): Result<readonly Json[],
       `its list of tools is longer than ${LIMITS.output_bytes} bytes, or listing them exceeded another limit`,
     )
   if (state !== 'succeeded' || result === undefined)
-    return err(`the call ${id} ended ${state}: ${result?.error?.detail ?? 'it has no result'}`)
+    return err(
+      `the call ${id} ended ${state}: ${result?.error?.detail ?? 'it has no result'}${lastWords(result)}`,
+    )
   const parsed = parseJson(Buffer.from(result.output), BOUNDS)
   return parsed.ok && Array.isArray(parsed.value)
     ? ok(parsed.value)
     : err('the worker returned no list of tools')
 }
+
+/** The end of what the server wrote to standard error, which is untrusted. */
+function lastWords(result: Call['result']): string {
+  const written = result?.stderr.trimEnd().slice(-LAST_CHARS).toWellFormed() ?? ''
+  return written === '' ? '' : `; its error output ends with ${quoteReadable(written)}`
+}
+const LAST_CHARS = 400

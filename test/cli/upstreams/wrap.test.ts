@@ -3,12 +3,15 @@
 
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { afterEach, expect, test } from 'vitest'
 import { nameOf } from '../../../cli/upstreams/wrap.ts'
 import { ROOT } from '../../../infra/state.ts'
+import { LIMITS } from '../../../shared/limits.ts'
 import { CLI, CLI_ENV, countersign } from '../../support/countersign.ts'
 import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
@@ -134,8 +137,25 @@ test('`wrap` refuses a name that another server has, and a name that is invalid'
   const env = stateWith(agent.key)
   const taken = await countersign(['wrap', '--name', name, '--', 'true'], { env })
   expect([taken.code, taken.err]).toEqual([1, expect.stringContaining('is another server')])
+  const reaching = ['wrap', '--name', name, '--hosts', 'npm.example.com:443', '--', 'false']
+  const narrower = await countersign(reaching, { env })
+  expect([narrower.code, narrower.err]).toEqual([1, expect.stringContaining('with other hosts')])
   expect((await countersign(['wrap', '--name', 'A B', '--', 'true'], { env })).code).toBe(2)
   expect((await countersign(['wrap'], { env })).code).toBe(2)
+})
+
+test('the command line waits for a list of tools as long as the edge waits for its worker', async () => {
+  const waits: unknown[] = []
+  const edge = createServer(({ headers }, response) => {
+    waits.push(headers.prefer)
+    response.writeHead(503, { 'content-type': 'application/problem+json' }).end('{"code":"x","detail":"y"}')
+  })
+  await new Promise<void>((resolve) => edge.listen(0, '127.0.0.1', resolve))
+  const { port } = edge.address() as AddressInfo // it listens on TCP
+  const env = { COUNTERSIGN_URL: `http://127.0.0.1:${port}`, COUNTERSIGN_KEY: stack.operator_key }
+  await countersign(['upstreams', 'refresh', 'files'], { env })
+  edge.close()
+  expect([waits, LIMITS.upstream_listing_ms]).toEqual([['wait=45'], 45_000])
 })
 
 test.each([

@@ -237,6 +237,15 @@ test('a server that does not exit when it has answered is killed after 500 ms (`
   expect(commandLinesWith('lingering')).toEqual([])
 })
 
+test('an operator reads what a server that does not start has written last, made visible, and what to do', async () => {
+  const { listed } = await register('dies')
+  const { detail, todo } = listed.ok ? {} : listed.error
+  expect(detail).toMatch(
+    /exit 7\); its error output ends with "first\\nno file \\u001b\[31m\\u\{60\}a\\u\{60\}"$/,
+  )
+  expect(todo).toContain('install the program there')
+})
+
 test('policies can name the upstream, by its entity, its id and its sandbox', async () => {
   const echo = await accept(server, 'echo')
   const forbid = (about: string) => [

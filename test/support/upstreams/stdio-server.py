@@ -98,6 +98,7 @@ for line in sys.stdin:
     method, id = message['method'], message.get('id')
     if method == 'initialize':
         if MODE == 'dies':
+            print('first\nno file \x1b[31m`a`', file=sys.stderr, flush=True)
             os._exit(7)
         if MODE == 'asks-first':
             send({'id': 1, 'method': 'roots/list', 'params': {}})
