@@ -1,5 +1,5 @@
-// Promise: other people's MCP clients wait through an approval. Their own promise resolves with
-// the tool's real output once a human has answered, and the call runs once, also if they give up
+// Promise: other people's MCP clients wait through an approval. Their own promise resolves with the
+// tool's real output once a human has answered, and the call runs once, even if they give up
 // before.
 
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -54,7 +54,7 @@ describe.concurrent.each(CLIENTS)('$name', ({ open, afterGivingUp }) => {
     await client.close()
   })
 
-  test('a client that waits reads that a human denied the call', async () => {
+  test('a client that waits learns that a human denied the call', async () => {
     const principal = await agent()
     const client = await open(place(principal.key))
     const reading = client.ask(tool, { text: 'x' })

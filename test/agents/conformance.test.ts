@@ -54,7 +54,7 @@ async function failuresOf(target: Target, revision: Revision) {
   return Object.fromEntries(failures)
 }
 
-test.each(RUNS)('%s pass the conformance suite of %s, but for the baseline', async (target, revision) => {
+test.each(RUNS)('%s pass the conformance suite of %s, except for the baseline', async (target, revision) => {
   const failures = await failuresOf(target, revision)
   expect(failures).toEqual(expectedOf(revision, target))
 })

@@ -69,7 +69,7 @@ describe('an agent that docs/agents.md shows', () => {
   } as const
 
   test.each(Object.entries(snippets))(
-    '%s: its program is the one of the page, and reads the result of the tool',
+    '%s: the program on the page is the tested one, and reads the result of the tool',
     async (host, [folder, run]) => {
       expect(shown(host)).toBe(
         readFileSync(join(import.meta.dirname, 'snippets', folder, 'agent.ts'), 'utf8'),

@@ -114,7 +114,7 @@ describe('bundles', () => {
     paths(bundle).flatMap((path) => others(reached(bundle, path)).map((to) => changed(bundle, path, to))),
   )
 
-  test('true bundles verify in both packages, and those of another call do not', () => {
+  test('genuine bundles verify in both packages, and those of another call do not', () => {
     for (const bundle of Object.values(whole)) {
       expect(portable.verify(bundle, KEYS)).toMatchObject({ ok: true })
       expect(

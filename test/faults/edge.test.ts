@@ -116,7 +116,7 @@ test('if the edge is killed while an approval waits, it is in the inbox once and
   expect(hurt.marks(call.run)).toEqual(['by link'])
 })
 
-test('if the edge is killed while a client waits, the client gets an error and the call by repeating its key', async () => {
+test('if the edge is killed while a client waits, the client gets an error, and gets the call when it repeats its key', async () => {
   const run = await hurt.run()
   const waiting = hurt.propose(
     'mark_slowly',

@@ -1,4 +1,4 @@
-// Promise: the present edge lists and follows an inbox that an older version stored, before
+// Promise: the current edge lists and follows an inbox that an older version stored, before
 // identical approvals were grouped and changes numbered.
 
 import { mkdtempSync, rmSync } from 'node:fs'

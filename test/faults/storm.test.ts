@@ -115,7 +115,7 @@ async function strikeAll(random: () => number): Promise<Struck[]> {
   return struck
 }
 
-test(`Q04 of 300 calls under kill -9 of worker, Redis and workerd, each ends once, attested, and none runs twice (seed ${SEED})`, async () => {
+test(`Q04 while worker, Redis and workerd are killed with -9, each of 300 calls ends once, attested, and none runs twice (seed ${SEED})`, async () => {
   const random = dice(SEED)
   const runs = await Promise.all(Array.from({ length: RUNS }, () => hurt.run()))
   const all = Array.from({ length: CALLS }, (_, n) => wanted(n, runs, random))

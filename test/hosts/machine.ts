@@ -87,7 +87,7 @@ export class Machine {
   readonly name: string
   /** Its tree, as this host sees it. */
   readonly root: string
-  /** No other process names its machines so. */
+  /** No other process gives a machine this name. */
   readonly id = `${NAME}${process.pid}-${++opened}`
   readonly #folder: string
   readonly #shared: Readonly<Record<string, string>>

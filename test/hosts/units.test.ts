@@ -67,7 +67,7 @@ async function propose(tool: string, args: object): Promise<Call> {
     JSON.stringify(args),
     '--json',
   ])
-  return JSON.parse(out) as Call // the command line prints the call, or an error that is none and fails the test
+  return JSON.parse(out) as Call // the command line prints the call; an error is not a call and fails the test
 }
 /** Verifies offline, with the evidence that the edge returns for the call. */
 async function verified(call: string): Promise<string> {

@@ -51,7 +51,7 @@ test('a code lists each file that names it in a title once, in order', () => {
   ])
 })
 
-test('the document lists every attack of the catalogue once, also those without a test', () => {
+test('the document lists every attack of the catalogue once, even those without a test', () => {
   const document = coverage(new Map([['S22', ['test/a.ts', 'test/b.ts']]]))
   const rows = document.split('\n').filter((line) => /^\| [A-Z]\d\d /.test(line))
   expect(rows).toHaveLength(ATTACKS.length)

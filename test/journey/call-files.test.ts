@@ -36,7 +36,7 @@ const jsonOf = (ran: { out: string; err: string }) => {
   return JSON.parse(ran.out)
 }
 
-test('input files reach the approver and output files are saved byte for byte, over no existing file', {
+test('input files reach the approver, and output files are saved byte for byte and overwrite nothing', {
   timeout: 60_000,
 }, async () => {
   writeFileSync(join(folder, 'sales.csv'), 'a,b\n1,2\n')

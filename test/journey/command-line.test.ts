@@ -419,7 +419,7 @@ describe('unexpected answers of the edge', () => {
       1,
     ],
   ])(
-    '%s as answer is reported on standard error with exit code 1',
+    'an answer that is %s is reported on standard error with exit code 1',
     async (_name, value, status, message, code) => {
       const { url } = await fakeEdge(value, status)
       const ran = await countersign(['call', 'x'], { env: { COUNTERSIGN_URL: url, COUNTERSIGN_KEY: AGENT } })

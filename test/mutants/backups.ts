@@ -24,7 +24,7 @@ export const BACKUPS: readonly Held[] = [
     area: 'backups',
     file: 'edge/run/transaction.ts',
     tests: BACKUP,
-    titled: 'calls of the same runs',
+    titled: 'agents can propose calls in the old runs',
     lines: [
       [
         'this.#restores === 0 ? proposal :',

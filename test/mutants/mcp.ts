@@ -186,7 +186,7 @@ export const MCP: readonly Held[] = [
     area: 'mcp',
     file: 'edge/run/commands/advise.ts',
     tests: ['test/edge/http/claude-code-hook.test.ts'],
-    titled: 'M05 more hooks',
+    titled: 'M05 hooks of one agent',
     lines: [
       [
         'if (!(await tenant.holdRequest(place, agent.name))) return',

@@ -3,8 +3,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /**
- * A look may be a request or a scan of /proc, so the pause grows to this with the time waited. What
- * takes 20 s is noticed 0.1 s later, at a tenth of the cost.
+ * A look may be a request or a scan of /proc, so the pause grows to this with the time waited. The
+ * end of something that takes 20 s is noticed 0.1 s later, at a tenth of the cost.
  */
 const SLOWEST_MS = 100
 

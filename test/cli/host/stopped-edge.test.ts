@@ -1,5 +1,5 @@
-// Promise: while a backup copies what has changed, no thread of the edge runs, and the edge goes on
-// however the backup ends.
+// Promise: while a backup copies what has changed, no thread of the edge runs, and the edge
+// continues, however the backup ends.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -41,7 +41,7 @@ async function goesOn(): Promise<void> {
   await eventually('it counts on', () => count() > before)
 }
 
-test('no thread of the process runs meanwhile, and it goes on afterwards', async () => {
+test('no thread of a stopped process runs, and the process continues afterwards', async () => {
   const seen = await whileStopped([pid], () => {
     const before = count()
     busy(200)
@@ -51,7 +51,7 @@ test('no thread of the process runs meanwhile, and it goes on afterwards', async
   await goesOn()
 })
 
-test('a process goes on if the work throws', async () => {
+test('a stopped process continues if the work throws', async () => {
   const failing = whileStopped([pid], () => {
     throw new Error('the disk is full')
   })
@@ -59,7 +59,7 @@ test('a process goes on if the work throws', async () => {
   await goesOn()
 })
 
-test('a process goes on although the backup was killed', async () => {
+test('a stopped process continues even if the backup is killed', async () => {
   const script = `
     import { whileStopped } from '${ROOT}/cli/host/stopped-edge.ts'
     await whileStopped([${pid}], () => { process.kill(process.pid, 'SIGKILL') })
@@ -71,7 +71,7 @@ test('a process goes on although the backup was killed', async () => {
   expect(Date.now() - since).toBeLessThan(LIMITS.backup_pause_ms / 2) // not only by the resumer's timer
 })
 
-test('work that takes too long has no result, and the process goes on before it ends', async () => {
+test('work that takes too long has no result, and the stopped process continues before that work ends', async () => {
   let [took, until] = [0, 0]
   const seen = await whileStopped([pid], () => {
     const [began, before] = [Date.now(), count()]
@@ -85,7 +85,7 @@ test('work that takes too long has no result, and the process goes on before it 
   expect(took).toBeGreaterThan(LIMITS.backup_pause_ms / 2)
 })
 
-test('a process that can’t be stopped for a moment is no cut', async () => {
+test('a process that does not exist can’t be stopped, which is an error', async () => {
   const gone = spawn(process.execPath, ['-e', ''])
   await once(gone, 'close')
   await expect(whileStopped([gone.pid ?? 0], () => true)).rejects.toThrow('ESRCH')

@@ -89,7 +89,7 @@ function stateWith(agent_key: string): Readonly<Record<string, string>> {
   return { COUNTERSIGN_STATE: folder }
 }
 
-test('a wrapped server is registered, shows what is accepted of it and nothing else, and is called', async () => {
+test('a wrapped server is registered, shows only its accepted tools, and can be called', async () => {
   const agent = await fixtures.agent({ tools: ['*'], pool: 'default' })
   const other = await fixtures.tool()
   const name = fixtures.name()
@@ -115,7 +115,7 @@ test('a wrapped server is registered, shows what is accepted of it and nothing e
   expect(again.said).toContain(`upstream \`${name}\`: 1 of 15 tools accepted`)
 })
 
-test('with an agent’s key alone it registers nothing, and says who does', async () => {
+test('with an agent’s key alone `wrap` registers nothing, and says who can', async () => {
   const agent = await fixtures.agent({ tools: ['*'] })
   const name = fixtures.name()
   const env = { COUNTERSIGN_URL: stack.url, COUNTERSIGN_KEY: agent.key, COUNTERSIGN_STATE: '/nonexistent' }
@@ -126,7 +126,7 @@ test('with an agent’s key alone it registers nothing, and says who does', asyn
   expect((await client.next()).error?.message).toContain('one JSON-RPC message')
 })
 
-test('an upstream of another server is not wrapped, and a name that can’t be one is a mistake', async () => {
+test('`wrap` refuses a name that another server has, and a name that is invalid', async () => {
   const agent = await fixtures.agent({ tools: ['*'] })
   const name = fixtures.name()
   const body = { kind: 'stdio' as const, command: ['false'] }
@@ -143,6 +143,6 @@ test.each([
   [['/usr/local/bin/docs_mcp', '--all'], 'docs-mcp'],
   [['python3', '/opt/9lives.py'], 'lives'],
   [['node'], ''],
-])('%j is named %j', (command, name) => {
+])('`wrap` names the server %j after its program: %j', (command, name) => {
   expect(nameOf(command)).toBe(name)
 })

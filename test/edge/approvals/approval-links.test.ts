@@ -198,7 +198,7 @@ test('P03 `Origin: null` is accepted, because our own referrer policy makes brow
   ).toBe(200)
 })
 
-test('P04 of a thousand concurrent answers exactly one decides, and the others learn the outcome', {
+test('P04 exactly one of a thousand concurrent answers decides, and the others learn the outcome', {
   timeout: 120_000,
 }, async () => {
   const call = await askApproval()

@@ -55,7 +55,7 @@ test('an approved call runs once, and the inbox names the approver', async () =>
   expect(await kindsOf(call)).toEqual(['approval_requested', 'approved', 'claimed', 'succeeded'])
 })
 
-test('V02 G09 a reason is stored without secrets and invisible characters; inbox, journal and agent get it like that', async () => {
+test('V02 G09 a reason is stored without secrets and invisible characters; inbox, journal and agent get it in that form', async () => {
   const call = await fixtures.proposeForApproval(agent.client, sensitive)
   const token = `ghp_${'a'.repeat(36)}`
   const { answers } = unwrap(
@@ -78,7 +78,7 @@ test('pages escape the invisible characters of reasons stored by older versions'
   expect(shown).not.toContain('\u202e')
 })
 
-test('an approval with too few answers ends cancelled or expired; its card says so, and what a yes can do', async () => {
+test('an approval with too few answers ends cancelled or expired; until then its card says that one yes is not enough', async () => {
   const name = await fixtures.tool({
     input_schema: { type: 'object', properties: { sum: { type: 'integer' } }, required: ['sum'] },
     approval_ttl_s: 3,
@@ -225,7 +225,7 @@ test('P09 the approval of an operator who was removed does not count when the ca
   })
 })
 
-test('P11 of approval, denial, cancellation and expiry at the same moment one wins, and all records agree', {
+test('P11 if approval, denial, cancellation and expiry coincide, exactly one wins, and all records agree', {
   timeout: 60_000,
 }, async () => {
   const others = [approver, await fixtures.operator(['approver']), await fixtures.operator(['approver'])]

@@ -485,7 +485,7 @@ test('P08 the arguments of a call can’t be edited once its tool has changed', 
   expect(refusalOf(await yes(call, { words: [] }))).toBe('409 conflict')
 })
 
-test('P11 of an edit, two answers, a cancellation and the expiry at the same moment one wins, and only its call runs', {
+test('P11 if an edit, two answers, a cancellation and the expiry coincide, exactly one wins, and only its call runs', {
   timeout: 90_000,
 }, async () => {
   const urgent = await fixtures.tool({

@@ -1,4 +1,4 @@
-// Approvers read the effect of their own yes on every page and route, also when policy requires a
+// Approvers read the effect of their own yes on every page and route, even when policy requires a
 // role that they lack.
 
 import { expect, test } from 'vitest'
@@ -31,7 +31,7 @@ const texts = (page: string): string =>
 const rule = (condition: string) =>
   `@id("wants") @reason("policy wants more") forbid (principal, action == Action::"tool.execute/${tool}", resource) unless { ${condition} };`
 
-test('D17 an operator outside the required role reads everywhere that their approval is not enough', async () => {
+test('D17 an operator outside the required role sees everywhere that their approval is not enough', async () => {
   await fixtures.withPolicies({ wants: rule('context.approval.roles.contains("finance")') }, async () => {
     const { approval, run } = await fixtures.proposeForApproval(agent.client, tool, {})
     for (const { client, key, name } of [finance, other]) {
@@ -76,7 +76,7 @@ test('D17 an operator outside the required role reads everywhere that their appr
   })
 })
 
-test('D17 where policy requires two people, the first reads that one approval is not enough, the second that theirs is', async () => {
+test('D17 where policy requires two people, the first learns that one approval is not enough, the second that theirs is', async () => {
   await fixtures.withPolicies({ wants: rule('context.approval.count >= 2') }, async () => {
     const { approval, run } = await fixtures.proposeForApproval(agent.client, tool, {})
     const onYes = async () =>

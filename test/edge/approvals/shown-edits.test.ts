@@ -9,7 +9,7 @@ const REDACTION = new Redaction(markerFor(Buffer.alloc(32), 'default'))
 const shown = (before: Record<string, unknown>, after: Record<string, unknown>) =>
   changesOf(before, after, REDACTION)
 
-test('of an edit 32 changed places are listed (`edit_changes`), and the rest are counted', () => {
+test('32 changed places of an edit are listed (`edit_changes`), and the rest are counted', () => {
   const all = (count: number, value: number) =>
     Object.fromEntries(Array.from({ length: count }, (_, n) => [`a${n}`, value]))
   const listed = (count: number) => {

@@ -133,7 +133,7 @@ test('resetting a session revokes its standing approvals and no others', async (
   expect(unwrap(await reset(approver.client, agent.name)).ended).toBe(0)
 })
 
-test('a timeboxed approval ends on time, also for calls that it had allowed but that have not started', async () => {
+test('a timeboxed approval ends on time, even for calls that it had allowed but that have not started', async () => {
   const run = await approved({ scope: 'timeboxed', ttl_s: 2 })
   const second = await propose(run)
   expect(second.state).toBe('granted')
@@ -293,7 +293,7 @@ test('with concurrent calls, claims and a revocation, no call is claimed after t
   }
 })
 
-test('a standing denial denies the next call with its reason, also after a newer approval', async () => {
+test('a standing denial denies the next call with its reason, even after a newer approval', async () => {
   const run = session()
   unwrap(await answer(await propose(run), 'deny', { scope: 'session', reason: 'not in this conversation' }))
   const second = await propose(run)
@@ -428,7 +428,7 @@ test('a late or second answer changes nothing and creates no standing approval',
   expect(await standingIn(run)).toEqual([])
 })
 
-test('P04 of thirty concurrent answers with different scopes one counts, and only its standing answer exists', async () => {
+test('P04 only one of thirty concurrent answers with different scopes counts, and only its standing answer exists', async () => {
   const run = session()
   const call = await propose(run)
   const givens: AnswerScope[] = [{ scope: 'once' }, { scope: 'session' }, { scope: 'timeboxed', ttl_s: 60 }]

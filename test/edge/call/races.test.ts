@@ -41,7 +41,7 @@ const cancel: Event = { kind: 'cancel', by: { kind: 'agent', name: 'a' } }
 const due: Event = { kind: 'due' }
 const waiting = after(proposal(), ...WAYS.awaiting_approval)
 
-test('P11 of a denial, a cancel and the expiry in any order, the first valid one ends the call and the others are refused', () => {
+test('P11 a denial, a cancel and the expiry may come in any order: the first valid one ends the call, and the others are refused', () => {
   for (const now of [T0, EXPIRY - 1, EXPIRY, FAR]) {
     for (const order of permutations([answered('ann', 'deny', 'ask'), cancel, due])) {
       const { ended, status, refusals } = play(waiting, order, now)
@@ -86,7 +86,7 @@ test('P05 an answer at the expiry or later is refused, before and after the alar
   }
 })
 
-test('L2 of two claims at once, one gets the call', () => {
+test('L2 only one of two simultaneous claims gets the call', () => {
   const granted = after(proposal(), ...WAYS.granted)
   for (const order of permutations([claimed('w1'), claimed('w2'), claimed('w3')])) {
     const { status, refusals } = play(granted, order, T0)

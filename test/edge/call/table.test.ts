@@ -284,7 +284,7 @@ test('the record keeps the decision that asked for approval, whatever policy dec
 test('L9 time alone changes a call exactly when it is due by the edge’s clock', () => {
   for (const state of STATES) {
     const record = recordIn(state)
-    const at = dueAt(record.status, FAR) // asked late, so that it says when the call is due, not when it is to be looked at
+    const at = dueAt(record.status, FAR) // late enough that the call is due before its next regular check
     expect([state, at === null]).toEqual([state, hasEnded(record.status)])
     if (at === null) continue
     expect(outcome(record, { kind: 'due' }, at - 1)).toBe('conflict')

@@ -20,7 +20,7 @@ const addressees = (names: string[], delegations: Delegation[], now = 0) =>
     insteadOf === null ? recipient : `${recipient} for ${insteadOf}`,
   )
 
-test('a delegate is asked too, once, until the delegation ends, also through chains and cycles', () => {
+test('a delegate is asked too, once, until the delegation ends, even through chains and cycles', () => {
   expect(addressees(['ann'], [away('ann', 'bob')])).toEqual(['ann', 'bob for ann'])
   expect(addressees(['ann'], [away('ann', 'bob')], 100)).toEqual(['ann'])
   expect(addressees(['bob'], [away('ann', 'bob')])).toEqual(['bob'])

@@ -83,7 +83,7 @@ test('each line of an agent’s text in a mail has a bar, so that none can look 
   expect(text.indexOf(LINK)).toBeLessThan(text.indexOf('  | '))
 })
 
-test('a mail shows the agent’s reason as its own words, after everything of ours', () => {
+test('a mail shows the agent’s reason as its own words, after all of our own text', () => {
   const { text, html } = mailOf(message({ agent_says: 'the customer asked\nfor it' }))
   expect(text).toMatch(
     /Digest of exactly this call:\n.*\n\nThe agent says \(not verified\):\n {2}\| the customer asked\n {2}\| for it\n$/,
@@ -119,7 +119,7 @@ test('a collected mail is ASCII in short lines and decodes to its subject and pa
   expect(eml).toContain('Date: Fri, 15 Jan 2027 08:00:00 +0000')
 })
 
-test('a test mail has no link, a revoked link becomes a sign-in link, and a delegate reads who is away', () => {
+test('a test mail has no link, a revoked link becomes a sign-in link, and a delegate learns who is away', () => {
   const tested = mailOf(message({}, { kind: 'test', recipient: null, link: null }))
   expect(tested.html).not.toContain('href')
   expect(tested.text).toContain('nothing to answer')

@@ -155,7 +155,7 @@ test('a Slack question can be answered with a form, and the outcome replaces eve
   ])
 })
 
-test('a Slack button answers once, also when pressed twice or replayed, and a late press shows the outcome', async () => {
+test('a Slack button answers once, even when pressed twice or replayed, and a late press shows the outcome', async () => {
   await room()
   const { call, first } = await askInSlack()
   const deny = press(first, 'deny')
@@ -354,7 +354,7 @@ test('the Slack message of a cancelled or expired approval says so, and a later 
   expect((await approvalOf(expired.call)).answers).toEqual([])
 })
 
-test('where two approvers are required, the first reads that more answers are needed and the Slack message stays open', async () => {
+test('if two approvers are required, the first learns that more answers are needed, and the Slack message stays open', async () => {
   await room()
   const two = `@id("two") forbid (principal, action in Action::"tool.execute", resource) when { resource.sensitive && context.approval.count < 2 };`
   await fixtures.withPolicies({ two }, async () => {

@@ -143,7 +143,7 @@ test('N14 webhook addresses inside a private network are refused in any notation
   const post = postThrough({ outside: { fetch }, standIns: undefined })
   for (const url of INSIDE) {
     expect([url, faultInAddress(url, false)]).toEqual([url, expect.any(String)])
-    // Each attempt checks the address again, also for channels stored before a rule existed.
+    // Each attempt checks the address again, even for channels stored before a rule existed.
     const sent = await post({ to: url, headers: {}, body: '' })
     expect([url, sent.ok]).toEqual([url, false])
   }

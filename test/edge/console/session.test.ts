@@ -95,7 +95,7 @@ test('K05 an operator has at most 16 sessions (`console_sessions`): the one unus
   expect((await valid()).at(-1)).toBe(true)
 })
 
-test('K05 signing out ends the session, also for a copy of the cookie: `signed_out`', async () => {
+test('K05 signing out ends the session, even for a copy of the cookie: `signed_out`', async () => {
   const session = await ConsoleSession.open(fixtures.url, approver.key)
   const out = await session.post('/console/sign-out', await session.fields('/console'))
   expect([out.status, out.headers.get('set-cookie')]).toEqual([303, expect.stringContaining('Max-Age=0')])
@@ -157,7 +157,7 @@ test('a decision needs a session, its form token and our origin', async () => {
   expect(await statusOf(id)).toBe('pending')
 })
 
-test('each page asks policy what the API asks: an auditor reads and answers nothing, an operator without a role reads nothing', async () => {
+test('each page asks policy what the API asks: an auditor can read but not answer, an operator without a role can’t even read', async () => {
   const id = await askApproval()
   const auditor = await ConsoleSession.open(fixtures.url, (await fixtures.operator(['auditor'])).key)
   expect((await auditor.get('/console')).status).toBe(200)
@@ -194,7 +194,7 @@ test('K05 denying several at once needs form token, origin and permission too', 
   expect(await statusOf(id)).toBe('denied')
 })
 
-test('the inbox stream starts with the present list, resumes after the last seen change, and ends with the session', async () => {
+test('the inbox stream starts with the current list, resumes after the last seen change, and ends with the session', async () => {
   const operator = await fixtures.operator(['approver'])
   const session = await ConsoleSession.open(fixtures.url, operator.key)
   const abort = new AbortController()

@@ -113,7 +113,7 @@ describe.each([
   })
 })
 
-test('a version that drops the mark sensitive says so, and lists what the enabled one has in addition', async () => {
+test('a version that drops the mark `sensitive` says so, and lists what the enabled one has in addition', async () => {
   const id = fixtures.name()
   const run = { name: 'run', description: 'does it', input_schema: { type: 'object' } }
   await published(id, { tools: [{ ...run, sensitive: true }] })
@@ -183,7 +183,7 @@ test('a skill’s page shows warnings, parts, signer, publisher and all digests'
   expect(text).toContain('You may read skills but not change them.')
 })
 
-test('the publisher of a version reads that somebody else has to enable it', async () => {
+test('the publisher of a version sees that somebody else has to enable it', async () => {
   const path = await published(fixtures.name())
   const page = await openConsole(path, maker.key)
   expect(await page.getByText('You published this version, so somebody else has to enable it.').count()).toBe(

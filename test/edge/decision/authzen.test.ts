@@ -58,7 +58,7 @@ async function decisions(body: unknown): Promise<boolean[]> {
   return evaluations.map(({ decision }) => decision)
 }
 
-test('an evaluation permits what a proposal would allow, and asks and denials are not permitted', async () => {
+test('an evaluation permits only what a proposal would allow without asking anybody', async () => {
   await fixtures.withPolicies(LIMITS_OF_PAY, async () => {
     const [small, large, huge] = [{ amount: 5 }, { amount: 500 }, { amount: 5_000 }]
     expect(await evaluated(about(alice.name, small))).toMatchObject({
@@ -175,7 +175,7 @@ test('subject properties and unknown members change no decision', async () => {
   expect((await evaluated({ ...told, ...about(alice.name), future: 1 })).decision).toBe(true)
 })
 
-test('the context’s session counts in the decision, and evaluations use nothing of it', async () => {
+test('the usage of the context’s session counts in the decision, and evaluations add nothing to it', async () => {
   const once = `@id("authzen-once") forbid (${on}) when { context.budget.session.calls >= 1 };`
   await fixtures.withPolicies({ 'authzen-once': once }, async () => {
     const [session, body] = ['authzen-session', about(alice.name, { amount: 1 })]
@@ -191,7 +191,7 @@ test('the context’s session counts in the decision, and evaluations use nothin
   })
 })
 
-test('evaluations take defaults, answer in order, and stop as their semantic requires', async () => {
+test('evaluations take defaults, answer in order, and stop as `evaluations_semantic` says', async () => {
   await fixtures.withPolicies(LIMITS_OF_PAY, async () => {
     const { subject, action } = about(alice.name)
     const of = (...amounts: number[]) => ({
@@ -227,7 +227,7 @@ test('evaluations take defaults, answer in order, and stop as their semantic req
   })
 })
 
-test('an evaluation of a batch that is incomplete is denied alone', async () => {
+test('an incomplete evaluation in a batch is denied, and the others are decided', async () => {
   const { subject, action, resource } = about(alice.name)
   const answer = await post(EVALUATIONS, {
     subject,

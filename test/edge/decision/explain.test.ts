@@ -247,7 +247,7 @@ describe('an explanation offers no change', () => {
     ])
       expect(explained({ text: forbid(condition), context: given }).changes, condition).toEqual([])
   })
-  test('an explanation offers only numbers of approvals that the present approvers can give', () => {
+  test('an explanation offers only numbers of approvals that the current approvers can give', () => {
     const changes = (condition: string, asked = {}) =>
       words(explained({ text: forbid(condition, 'unless'), ...asked }).changes)
     expect(changes('context.approval.count == 2')).toEqual([])
@@ -292,7 +292,7 @@ test('each change says who can make it', () => {
   expect(by('context.weekday > 5')).toEqual(['time'])
 })
 
-test('a change as JSON has the fact, its present value, the needed value and who can change it', () => {
+test('a change as JSON has the fact, its current value, the needed value and who can change it', () => {
   const told = explained({
     text: forbid('context.args.amount.greaterThan(decimal("100.5"))'),
     args: { amount: { __extn: { fn: 'decimal', arg: '250.25' } } },
@@ -332,7 +332,7 @@ describe('an agent learns nothing about others', () => {
     ['context.channel_id != "canary-text"', { context: { channel_id: 'x' } }],
     ['"canary-text" == "canary-text" && context.args.n > 1 // canary-text', { args: { n: 2 } }],
   ] as [string, Omit<ExplanationRequest, 'text'>][])(
-    'an agent reads no foreign name in the explanation of %s',
+    'an agent reads no name of another principal in the explanation of %s',
     (condition, asked) => {
       const text = forbid(`${condition}\n`)
       const [agent, operator] = [explained({ text, ...asked }, AGENT), explained({ text, ...asked })]

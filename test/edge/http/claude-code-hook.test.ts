@@ -183,7 +183,7 @@ test('a hook waits for its approver, and gets the answer in the same request', a
   }
 })
 
-test('L2 of several requests for one approved call, exactly one is allowed', async () => {
+test('L2 exactly one of several requests for one approved call is allowed', async () => {
   const session = newSession()
   const input = { file_path: 'once' }
   const { id } = await advised('Write', input, { session })
@@ -192,7 +192,7 @@ test('L2 of several requests for one approved call, exactly one is allowed', asy
   expect(all.filter(({ says }) => says === 'allow')).toHaveLength(1)
 })
 
-test('M05 more hooks of one agent than may wait at once are answered as pending at once, and may ask again', async () => {
+test('M05 hooks of one agent beyond those that may wait are answered as pending at once, and may ask again', async () => {
   const session = newSession()
   const input = { file_path: 'crowd' }
   const crowd = Array.from({ length: LIMITS.mcp_holds_agent + 1 }, () =>
@@ -236,7 +236,7 @@ test('an approver’s no reaches the program that asks again, and nobody is aske
   expect((await advised('Write', input, { session })).id).not.toBe(id)
 })
 
-test('equal requests that policy allows are decided one by one, also at the same moment', async () => {
+test('equal requests that policy allows are decided one by one, even at the same moment', async () => {
   const session = newSession()
   const all = await Promise.all(
     Array.from({ length: 4 }, () => advised('Bash', { command: 'ls' }, { session })),

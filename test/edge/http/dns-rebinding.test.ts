@@ -1,6 +1,6 @@
 // DNS rebinding (N16): a page whose name resolves to this host reaches the edge and gains nothing.
-// Every acting route needs a key in a header, which no browser adds, and the console's cookie
-// belongs to the name that set it.
+// Every route that acts for somebody needs a key in a header, which no browser adds, and the
+// console's cookie belongs to the name that set it.
 
 import { request } from 'node:http'
 import { expect, test } from 'vitest'

@@ -1,6 +1,6 @@
-// A waiting call is cancelled some time after its client closed the connection, also across a
-// restart of the edge, unless the client can come back or has come back. Its result waits for it for
-// ten minutes. Nobody waits that long here: the stored times are moved while the edge is down.
+// A waiting call is cancelled some time after its client closed the connection, even across a
+// restart of the edge, unless the client can come back or has come back. Its result waits for it
+// for ten minutes. Nobody waits that long here: the stored times are moved while the edge is down.
 
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import type { Stack } from '../../../infra/stack.ts'

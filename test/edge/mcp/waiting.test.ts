@@ -115,7 +115,7 @@ test('M03 a modern client waits for an approval with a `requestState`, which pro
   expect(await calls.used(run)).toBe(1)
 })
 
-test('the approval page is offered once to the user of an agent that may offer it, and no answer to it approves', async () => {
+test('the approval page is offered once to the user of an agent that may offer it, and no answer to that offer approves the call', async () => {
   const offering = new McpCalls(fixtures, await fixtures.agent({ mcp: { elicit: true } }))
   const opensPages = { elicitation: { url: {} } }
   const params = { name: sensitive, arguments: {} }

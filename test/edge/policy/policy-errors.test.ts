@@ -127,7 +127,7 @@ test('G13 an approval does not help against a policy that errs', async () => {
   await expectDeniedAtApproval(OVER)
 })
 
-test('D11 L6 a call that waits for two approvals is denied at the first one if policy errs by then', async () => {
+test('D11 L6 a call that waits for two approvals is denied at the first approval if policy errs by then', async () => {
   await fixtures.operator(['approver']) // somebody else who could still say yes
   await expectDeniedAtApproval(`context.approval.count == 1 && ${OVER}`)
 })
@@ -195,7 +195,7 @@ test.each([
       b: 'forbid (principal, action, resource) when { context.absent };',
     },
   ],
-])('an unusable policy set is refused, and the present one stays: %s', async (_name, policies) => {
+])('an unusable policy set is refused, and the current one stays: %s', async (_name, policies) => {
   const before = await present()
   const answer = await put(policies)
   if (answer.ok) unwrap(await put(before.policies)) // or every later test would fail too

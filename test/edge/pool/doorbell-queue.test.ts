@@ -118,7 +118,7 @@ test('a full pool accepts calls that runs report again only up to a bound', () =
   expect(BOUNDS.out + left.filter((count) => count === 1).length).toBe(2 * BOUNDS.all)
 })
 
-test('a pool holds `waiting_calls_per_pool` calls and a run `waiting_calls_per_run`, and an agent with less than its share is let in', () => {
+test('a pool holds `waiting_calls_per_pool` calls and a run `waiting_calls_per_run`, and an agent with less than its share is admitted even then', () => {
   expect([LIMITS.waiting_calls_per_run, LIMITS.waiting_calls_per_pool]).toEqual([1_000, 10_000])
   const rings = new DoorbellQueue()
   const waits = { full: [] as string[], run: '' }

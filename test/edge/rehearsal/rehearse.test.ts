@@ -381,7 +381,7 @@ test('admins and auditors may rehearse; approvers and agents may not', async () 
   ]).toEqual(['told', 'told', '403 forbidden', '403 forbidden'])
 })
 
-test('a call that was approved, and cancelled while it ran, is decided again with its answer, as any call that ran', async () => {
+test('a call that was approved, and cancelled while it ran, is decided again with its answer, like any call that ran', async () => {
   unwrap(await root('putPolicies', { body: { policies: BASE } }))
   const stopped = await propose(ann, 'asking')
   await answer(stopped, 'approve')

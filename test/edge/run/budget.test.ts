@@ -60,7 +60,7 @@ test('a spent budget denies calls with an attestation and a count; a denied call
   })
 })
 
-test('of fifty proposals at once, a budget of ten lets exactly ten through', async () => {
+test('a budget of ten lets exactly ten of fifty simultaneous proposals through', async () => {
   const run = await open(agent.client, { max_calls_per_run: 10, max_denied_per_run: 24 })
   const answers = await Promise.all(Array.from({ length: 30 }, () => propose(agent.client, run.id)))
   expect(answers.filter((answer) => answer.ok && answer.value.state === 'granted')).toHaveLength(10)

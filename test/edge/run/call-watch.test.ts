@@ -7,7 +7,7 @@ import { CallWatch, isWatched, notifyWatches } from '../../../edge/run/call-watc
 const CALL = 'call_01KADX00000000000000000001_1'
 const LONG_MS = 60_000
 
-test('a change wakes every watch of its call, also if it came before the wait', async () => {
+test('a change wakes every watch of its call, even if it came before the wait', async () => {
   const [one, other] = [new CallWatch(CALL), new CallWatch(CALL)]
   const waiting = one.changed(LONG_MS)
   notifyWatches(CALL)

@@ -182,7 +182,7 @@ test('cancelling a run ends its waiting calls, stops its running calls and refus
   expect((await kinds({ run: run.id })).filter((kind) => kind === 'run_cancelled')).toHaveLength(1)
 })
 
-test('of twenty cancels at once, one ends the call and the others report that it has ended', async () => {
+test('one of twenty simultaneous cancels ends the call, and the others report that it has ended', async () => {
   const call = await propose()
   const answers = await Promise.all(Array.from({ length: 20 }, () => cancel(call)))
   expect(answers.filter(({ ok }) => ok)).toHaveLength(1)

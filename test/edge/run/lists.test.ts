@@ -1,5 +1,5 @@
 // Promise: operators list all calls and runs, an agent its own, newest first, by state, tool, agent
-// and time; each call is listed in its present state within a second.
+// and time; each call is listed in its current state within a second.
 
 import { expect, test } from 'vitest'
 import type { ListedCall } from '../../../shared/wire/calls.ts'
@@ -97,7 +97,7 @@ test('an agent that is created again under a name lists nothing of the earlier a
   expect(idsOf(await list({ agent: before.name }))).toEqual([call.id])
 })
 
-test('pages follow one another without a gap or a repetition, also while calls are added', async () => {
+test('pages follow one another without a gap or a repetition, even while calls are added', async () => {
   const agent = await fixtures.agent()
   const calls = []
   for (let i = 0; i < 7; i++) calls.push(await propose(agent))

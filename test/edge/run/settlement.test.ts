@@ -287,7 +287,7 @@ test('Q04 a repeated settlement returns the first answer; a different one change
   expect(await read(call)).toEqual(before)
 })
 
-test('of twenty different settlements at once, one is accepted', async () => {
+test('only one of twenty different simultaneous settlements is accepted', async () => {
   const { call, claim } = await running()
   const answers = await Promise.all(
     Array.from({ length: 20 }, (_, i) =>

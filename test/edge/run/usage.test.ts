@@ -27,7 +27,7 @@ const newRun = async () => unwrap(await agent.client('createRun', { body: {} }))
 const count = (states: readonly { state: string }[], state: string) =>
   states.filter((call) => call.state === state).length
 
-test('of thirty runs of one session at once, a cap of three lets three calls through, and each can still be claimed', async () => {
+test('a cap of three lets through three calls from thirty simultaneous runs of one session, and each can still be claimed', async () => {
   const tool = await fixtures.tool()
   await capped(tool, 'context.budget.session.calls >= 3', async () => {
     const session = fixtures.name()
@@ -194,7 +194,7 @@ test('a repeated idempotency key takes no second place, and a proposal that make
   })
 })
 
-test('of concurrent proposals with one key, one creates a call, and the others give back only what they had reserved', async () => {
+test('one of several concurrent proposals with one key creates a call, and the others give back only what they had reserved', async () => {
   const tool = await fixtures.tool()
   await capped(tool, 'context.budget.session.calls >= 1', async () => {
     for (let round = 0; round < 15; round++) {

@@ -77,7 +77,7 @@ test('a tenant’s name has to be new, well formed, and not the name of the inst
     ])
 })
 
-test('of two simultaneous requests that create the same tenant, one succeeds', async () => {
+test('only one of two simultaneous requests that create the same tenant succeeds', async () => {
   const answers = await Promise.all(
     Array.from({ length: 8 }, () => governor('createTenant', { body: { name: 'tenants-race' } })),
   )

@@ -1,5 +1,5 @@
 // Promise: an agent can authenticate with a token of an issuer that its tenant trusts, and with no
-// other token. Removing the issuer or the agent ends that on the next request, also on open
+// other token. Removing the issuer or the agent ends that on the next request, even on open
 // streams.
 
 import { createSecretKey } from 'node:crypto'
@@ -176,7 +176,7 @@ test('A01 an unsigned token, and one signed with the public key as a secret, are
   }
 })
 
-test('A02 a token that brings its own key is refused, though its signature holds with that key', async () => {
+test('A02 a token that brings its own key is refused, though its signature is valid under that key', async () => {
   unwrap(await put())
   for (const header of [{ jwk: stranger.jwk }, { jku: `${idp.url}/keys` }, { x5u: idp.url }])
     await expectRefused(await sign(stranger, idp.claims(stack.url), header), 'header')
@@ -195,7 +195,7 @@ test('A01 a key is used only with its own algorithm', async () => {
   await expectRefused(wrong, 'key')
 })
 
-test('A03 A04 tokens for somebody else, expired, from the future, and with an altered claim are refused', async () => {
+test('A03 A04 a token that is for somebody else, has expired, is from the future or was altered is refused', async () => {
   unwrap(await put())
   const now = Math.floor(Date.now() / 1000)
   await expectRefused(await idp.token('https://api.example.com'), 'audience')
@@ -277,7 +277,7 @@ test('A06 an issuer with an oversized key set is treated like an issuer that is 
   expect(await uses(await token())).toBe('503 unavailable')
 })
 
-test('A08 a token for a removed agent is refused, also after another agent got its name', async () => {
+test('A08 a token for a removed agent is refused, even after another agent got its name', async () => {
   const gone = await fixtures.agent()
   unwrap(await put({ rules: ruleFor(gone.name) }))
   const held = await token()
@@ -290,7 +290,7 @@ test('A08 a token for a removed agent is refused, also after another agent got i
   expect(await uses(held)).toBe('accepted')
 })
 
-test('A08 removing an issuer ends its tokens at once, also on a stream that is open', async () => {
+test('A08 removing an issuer ends its tokens at once, even on a stream that is open', async () => {
   unwrap(await put())
   const held = await token()
   const call = unwrap(await as(held)('proposeCallInNewRun', { body: { tool, args: {} } }))
@@ -351,7 +351,7 @@ const challenge = async (headers: Record<string, string> = {}) =>
 
 test('the metadata of RFC 9728 and its challenge exist only where an advertised issuer does', async () => {
   const plain = 'Bearer realm="countersign"'
-  const isPlain = async () => (await challenge()) === plain // what a 401 says is a moment old
+  const isPlain = async () => (await challenge()) === plain // a 401 repeats what was known a moment ago
   await eventually('no issuer is announced', isPlain)
   expect([(await metadata()).status, (await metadata('', '/mcp')).status]).toEqual([404, 404])
   unwrap(await put({ advertise: false }))

@@ -17,7 +17,7 @@ const refusals = (schema: Schema): string[] => {
   return checked.ok ? [] : (checked.error.errors ?? []).map(({ at }) => at)
 }
 
-test('G06 a pattern is refused anywhere in a schema, also as patternProperties', () => {
+test('G06 a pattern is refused anywhere in a schema, even as patternProperties', () => {
   const pattern = { pattern: '^(a+)+$' }
   const places: Readonly<Record<string, Schema>> = {
     '/properties/a/pattern': over(pattern),

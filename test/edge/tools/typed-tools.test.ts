@@ -1,4 +1,4 @@
-// Tools and policies stay consistent whichever changes: a set has to fit the present tools, and a
+// Tools and policies stay consistent whichever changes: a set has to fit the current tools, and a
 // tool can't change in a way that breaks the set in force.
 
 import { expect, test } from 'vitest'
@@ -37,7 +37,7 @@ test('a number that policy can’t hold exactly is refused with the name of its 
   expect(refused.ok || refused.error.errors?.[0]?.at).toBe('/price')
 })
 
-test('a policy set that does not fit the tools is refused with file, line, column and hint, and the present set stays', async () => {
+test('a policy set that does not fit the tools is refused with file, line, column and hint, and the current set stays', async () => {
   const name = fixtures.name()
   unwrap(await put(name, { amount: { type: 'integer' } }))
   const { policies, version } = unwrap(await fixtures.root('readPolicies', {}))
@@ -108,7 +108,7 @@ test('a tool can’t leave a group or drop `spends` while a rule in force depend
   unwrap(await again({}))
 })
 
-test('of a policy set and a tool change that conflict, the later one is refused', async () => {
+test('if a policy set and a tool change conflict, the later one is refused', async () => {
   for (let round = 0; round < 5; round++) {
     const name = fixtures.name()
     unwrap(await put(name, { amount: { type: 'integer' } }))
@@ -122,7 +122,7 @@ test('of a policy set and a tool change that conflict, the later one is refused'
   }
 })
 
-test('activating an older policy set checks it against the present tools', async () => {
+test('activating an older policy set checks it against the current tools', async () => {
   const name = fixtures.name()
   unwrap(await put(name, { amount: { type: 'integer' } }))
   const { policies } = unwrap(await fixtures.root('readPolicies', {}))

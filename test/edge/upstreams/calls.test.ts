@@ -42,7 +42,7 @@ afterAll(async () => {
 })
 
 let count = 0
-/** A registered upstream with accepted tools that behave as said. */
+/** A registered upstream with accepted tools that behave as `behaviours` says. */
 async function protect(
   era: 'modern' | 'legacy',
   behaviours: Readonly<Record<string, Behaviour>>,
@@ -545,7 +545,7 @@ test('U05 an address inside the private network, with another scheme or with cre
 test.each([
   ['legacy', undefined],
   ['modern', 0],
-] as const)('a %s server that is not there when it is looked at is not called', async (era, look_ms) => {
+] as const)('a %s server that can’t be reached for a look is not called', async (era, look_ms) => {
   const upstream = await protect(era, { act: answering(text('1')) }, look_ms === undefined ? {} : { look_ms })
   await upstream.fake.close()
   const call = await called(upstream.tool('act'))

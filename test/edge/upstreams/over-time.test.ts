@@ -1,5 +1,5 @@
-// Promise: a server that changes its protocol is called as it speaks now, and never with a definition
-// that nobody accepted. What operators accepted and when is on record.
+// Promise: a server that changes its protocol is called as it speaks now, and never with a
+// definition that nobody accepted. The record shows what operators accepted and when.
 
 import { afterAll, expect, test } from 'vitest'
 import { type JournalEntry, verifyChain } from '../../../shared/evidence/journal.ts'
@@ -51,7 +51,7 @@ async function acted(upstream: ProtectedUpstream) {
 }
 const countOf = ({ fake }: ProtectedUpstream): number => fake.callsOf('act').length
 
-test('U07 a server that changed from the legacy to the modern protocol is asked again before the call is sent, once', async () => {
+test('U07 if a server has changed from the legacy to the modern protocol, the edge looks at it again, and then sends the call once', async () => {
   const upstream = await protect('legacy')
   expect(await acted(upstream)).toMatchObject({ state: 'succeeded', era: 'legacy' })
   upstream.fake.era = 'modern'
@@ -60,7 +60,7 @@ test('U07 a server that changed from the legacy to the modern protocol is asked 
   expect(await upstream.stateOf('act')).toBe('accepted') // the pin does not depend on the protocol
 })
 
-test('U07 a call that a server refuses after a change from the modern to the legacy protocol is not sent again, and the next one is sent as it should be', async () => {
+test('U07 a call that a server refuses after a change from the modern to the legacy protocol is not sent again, and the next call is sent in the right protocol', async () => {
   const upstream = await protect('modern')
   upstream.fake.era = 'legacy'
   expect(await acted(upstream)).toMatchObject({ state: 'failed', code: 'upstream_error', era: 'modern' })
@@ -69,7 +69,7 @@ test('U07 a call that a server refuses after a change from the modern to the leg
   expect(countOf(upstream)).toBe(2)
 })
 
-test('U01 a definition that changes together with the protocol is not called', async () => {
+test('U01 a tool whose definition changes together with the protocol is not called', async () => {
   const upstream = await protect('legacy')
   expect(await acted(upstream)).toMatchObject({ state: 'succeeded' })
   upstream.fake.era = 'modern'
@@ -79,7 +79,7 @@ test('U01 a definition that changes together with the protocol is not called', a
   expect(refusalOf(await act(upstream))).toBe('409 tool_changed')
 })
 
-test('U07 of two answers of a server the first counts, and two answers in one body count as none', async () => {
+test('U07 only the first of two answers of a server counts, and two answers in one body count as none', async () => {
   const upstream = await protect('modern')
   upstream.fake.behaviours.set('act', (response, message) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -225,7 +225,7 @@ test('a server that does not list its tools within `upstream_look_timeout_ms` is
   expect((await upstream.read()).fault).toEqual(expect.any(String))
 })
 
-test('of the progress of one call at most `upstream_notes` messages are kept', async () => {
+test('at most `upstream_notes` progress messages of one call are kept', async () => {
   const upstream = await protect('modern')
   const note = (n: number) => ({
     jsonrpc: '2.0',

@@ -131,13 +131,16 @@ const endings: readonly [string, string, Call['state'], string | undefined, bool
   ['answers another request', 'other', 'indeterminate', 'no_answer', false],
   ['pings us', 'pings', 'succeeded', undefined, true],
 ]
-test.each(endings)('U07 a server that %s ends the call as it was', async (_, tool, state, code, answered) => {
-  const call = await called(tool)
-  expect([call.state, call.result?.error?.code]).toEqual([state, code])
-  const { exchange } = await attested(call)
-  expect(exchange.request_sha256).not.toBeNull()
-  expect(exchange.response_sha256 !== null).toBe(answered)
-})
+test.each(endings)(
+  'U07 if a server %s, the call ends by what is known of it',
+  async (_, tool, state, code, answered) => {
+    const call = await called(tool)
+    expect([call.state, call.result?.error?.code]).toEqual([state, code])
+    const { exchange } = await attested(call)
+    expect(exchange.request_sha256).not.toBeNull()
+    expect(exchange.response_sha256 !== null).toBe(answered)
+  },
+)
 
 test('U08 a server that asks for sampling gets no answer, and its call fails', async () => {
   const call = await called('asks')
@@ -203,7 +206,7 @@ describe('U01 the definition is compared in the process that is called', () => {
   })
 })
 
-test('U04 of two tools that a server lists under one name neither can be accepted', async () => {
+test('U04 if a server lists two tools under one name, neither can be accepted', async () => {
   const { listed } = await register('doubling')
   expect(unwrap(listed)).toMatchObject({ tools: [], refused: [{}, {}] })
 })

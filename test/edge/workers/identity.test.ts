@@ -71,7 +71,7 @@ test('K02 a captured request is refused each time it is sent again, while new on
   }
 })
 
-test('K02 of twenty simultaneous copies of a request one is admitted', async () => {
+test('K02 only one of twenty simultaneous copies of a request is admitted', async () => {
   const captured = signed()
   const answers = await Promise.all(Array.from({ length: 20 }, () => send(captured)))
   expect(answers.filter((answer) => answer === '200 ok')).toHaveLength(1)
@@ -198,7 +198,7 @@ const enrol = (token: string, x = newSigner().x) =>
   client(fixtures.url)('enrol', { body: { token, x, name: 'peer', tiers: ['C'] } })
 const newToken = async () => unwrap(await fixtures.root('createEnrolment', { body: { pool: fixtures.pool } }))
 
-test('K01 an enrolment token enrols one worker, also of twenty simultaneous requests', async () => {
+test('K01 an enrolment token enrols one worker, even if twenty requests with it come at once', async () => {
   const { token } = await newToken()
   const answers = await Promise.all(Array.from({ length: 20 }, () => enrol(token)))
   expect(answers.filter(({ ok }) => ok)).toHaveLength(1)
@@ -384,7 +384,7 @@ test('K01 a worker can’t claim a call of another pool or one that does not exi
   expect((await peer.claim(call.id)).ok).toBe(true)
 })
 
-test('L2 of two workers that claim a call at once one gets it, and its repeated claim returns the same grant', async () => {
+test('L2 if two workers claim a call at once, one gets it, and its repeated claim returns the same grant', async () => {
   for (let i = 0; i < 20; i++) {
     const call = unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
     const claims = await Promise.all([peer.claim(call.id), other.claim(call.id)])

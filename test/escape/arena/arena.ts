@@ -303,7 +303,7 @@ export const attackReport = ({
 }): Record<string, unknown> => {
   const line = out.trim().split('\n').at(-1) ?? ''
   if (!line.startsWith('{')) throw new Error(`the attack reported nothing: ${out}${err}`)
-  return JSON.parse(line) as Record<string, unknown> // an object: it begins like one
+  return JSON.parse(line) as Record<string, unknown> // an object, because it begins with `{`
 }
 
 /** Processes of the host with this in their command line, seen from outside. */

@@ -166,7 +166,7 @@ test('S29 without `--remount-ro` and `--size`: a tool fills the host’s memory'
   expect(bitten['/dev/shm']?.[0]).toBeGreaterThan(100)
 })
 
-test('a tool can’t write a file beyond the limit of a file, in a folder of the host too', async () => {
+test('a tool can’t write a file beyond the limit of a file, not even in a folder of the host', async () => {
   const kept = arena.runFolder()
   const source = `
 import signal

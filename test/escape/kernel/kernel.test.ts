@@ -70,7 +70,7 @@ describe('terminal', () => {
       }),
     )['pushed']
 
-  test('S01 a tool can inject no keystroke into a terminal of the worker', async () => {
+  test('S01 a tool can’t inject a keystroke into a terminal of the worker', async () => {
     expect(await pushed(PUSH)).toBe('')
     expect(await pushed(PUSH, NO_SECCOMP)).toBe('')
     expect(await pushed(PUSH, NO_SESSION)).toBe('')

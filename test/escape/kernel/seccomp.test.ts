@@ -1,5 +1,5 @@
 // The filter means the same on both machines. These tests execute it instruction by instruction,
-// also for the other machine, and compare its numbers with a list that was written independently of
+// even for the other machine, and compare its numbers with a list that was written independently of
 // the table.
 
 import { describe, expect, test } from 'vitest'

@@ -331,7 +331,7 @@ if os.fork() == 0:
     os._exit(0)
 time.sleep(60)`
 
-  test('S36 a deadline ends all processes of a call at once, in tier B also those that removed their mark', async () => {
+  test('S36 a deadline ends all processes of a call at once, in tier B even those that removed their mark', async () => {
     const limits = { timeout_ms: 1_500 }
     const word = unique()
     const seen = await arena.launch({ plan: planOf(attack(FLED(word)), { tier: 'B', limits }) })

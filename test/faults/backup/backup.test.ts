@@ -177,7 +177,7 @@ describe('a backup', () => {
     expect(filesOf(empty)).toEqual([])
   })
 
-  test('that finds no room leaves nothing that could be taken for one, and neither does a restore', async () => {
+  test('that finds no room leaves nothing that looks like a backup, and such a restore leaves nothing either', async () => {
     const small = join(folder, 'small')
     mkdirSync(small)
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=300k', 'none', small])
@@ -326,7 +326,7 @@ describe('after a restore on another host', () => {
     await eventually('the inbox is empty', () => items.length === 0)
   })
 
-  test('the log has each end once, and its head is the root over them', async () => {
+  test('the log contains the end of each call once, and its head is the root over these', async () => {
     const { items } = unwrap(await second.operator('listRuns', { query: { limit: 100 } }))
     expect(items.length).toBeGreaterThan(5)
     expect(items.length).toBeLessThan(100) // so one page has all
@@ -336,7 +336,7 @@ describe('after a restore on another host', () => {
     await logHolds(second, ends)
   })
 
-  test('the journal of the installation says why, once, although another restore followed before the edge started', async () => {
+  test('the journal of the installation contains each restore and its reason once, even if two restores precede a start', async () => {
     const installation = client(second.stack.url, bearer(second.stack.dev.installation_key))
     await second.stack.edge.restart()
     const { items } = unwrap(await insist(() => installation('readInstallationJournal', { query: {} })))
@@ -348,7 +348,7 @@ describe('after a restore on another host', () => {
     for (const { body } of entries) expect(body).not.toHaveProperty('earlier')
   })
 
-  test('calls of the same runs and of new ones go on, and those outlive the next start', async () => {
+  test('agents can propose calls in the old runs and in new ones, and a restart keeps these calls', async () => {
     const fresh = await second.propose('text_stats', { text: 'a' }, { wait: 10 })
     expect(fresh.state).toBe('succeeded')
     const next = await second.propose('mark_asking', { mark: 'new\n' }, { run: waiting.run })

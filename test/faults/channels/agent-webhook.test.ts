@@ -201,7 +201,7 @@ test('the secret of a webhook is shown once, changes with the URL, and overlaps 
   for (const secret of [mine.secret, rotated, third, fresh]) expect(hurt.filesWith(secret)).toEqual([])
 })
 
-test('waiting events are dropped once the webhook is removed or the agent is another one of that name', async () => {
+test('waiting events are dropped once the webhook is removed or the agent was created again under its name', async () => {
   const [removed, replaced] = [await hooked(), await hooked()]
   receiver.reply = (response) => response.writeHead(500).end()
   for (const one of [removed, replaced]) {

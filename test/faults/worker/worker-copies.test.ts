@@ -75,7 +75,7 @@ async function claimAsClone(call: Call, process: string) {
   return claim()
 }
 
-test('D6 L2 a clone that starts while its worker runs gets no call but the reason, and raises an alarm', async () => {
+test('D6 L2 a clone that starts while its worker runs gets no call, learns why, and raises an alarm', async () => {
   const stays = about(60)
   const running = await hurt.propose('mark_slowly', { mark: 'runs\n', seconds: stays })
   await eventually('it runs', () => marks(running).length === 1)

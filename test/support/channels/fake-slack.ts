@@ -85,7 +85,7 @@ export class FakeSlack {
     return Object.fromEntries(ORIGINS.map((origin) => [origin, url]))
   }
 
-  /** The present messages about a call; each names it. */
+  /** The current messages about a call; each names it. */
   about(call: string): SlackMessage[] {
     return this.messages.filter(({ blocks }) => JSON.stringify(blocks).includes(`"${call}"`))
   }

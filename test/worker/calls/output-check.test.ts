@@ -28,7 +28,7 @@ const faultOf = (text: string | Uint8Array, truncated = false): string => {
   return outcome.detail
 }
 
-test('one JSON value that fits the schema is a valid result, also with whitespace around it', () => {
+test('one JSON value that fits the schema is a valid result, even with whitespace around it', () => {
   expect(check('{"lines":3}')).toBe(WELL)
   expect(check(' {"lines": 0, "name": "a"}\n')).toBe(WELL)
 })

@@ -33,7 +33,7 @@ async function leaving(script: string, language: 'sh' | 'python3' = 'sh') {
 const leftOver = (): string[] =>
   readdirSync(join(lone.state.worker, 'sandbox')).filter((name) => name.startsWith('output-'))
 
-test('regular output files are kept whole and by digest, also of a failed call, and none stay on the host', {
+test('regular output files are kept whole and by digest, even those of a failed call, and none stay on the host', {
   timeout: 60_000,
 }, async () => {
   const { predicate, files, kept } = await leaving(

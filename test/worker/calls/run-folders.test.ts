@@ -65,7 +65,7 @@ test('a run folder of an earlier worker process is found again and removed when 
   next.close()
 })
 
-test('the idle time of a run folder counts from its last call, also after a restart', async () => {
+test('the idle time of a run folder counts from its last call, even after a restart', async () => {
   const at = join(root, 'used')
   const before = new RunFolders(at)
   const folder = await entered(before, RUN)

@@ -65,7 +65,7 @@ test('no other user can read the spool', () => {
   expect(statSync(journal()).mode & 0o777).toBe(0o600)
 })
 
-test('L2 a call begins once per fence, also across a restart', () => {
+test('L2 a call begins once per fence, even across a restart', () => {
   const { spool } = open()
   expect(spool.begin(CALL, 1)).toEqual({ ok: true, value: true })
   expect(spool.begin(CALL, 1)).toEqual({ ok: true, value: false })
@@ -75,7 +75,7 @@ test('L2 a call begins once per fence, also across a restart', () => {
   expect(next.spool.begin(CALL, 1)).toEqual({ ok: true, value: false })
 })
 
-test('L2 a later grant of an idempotent call may run and an earlier one may not, also across a restart', () => {
+test('L2 a later grant of an idempotent call may run and an earlier one may not, even across a restart', () => {
   const { spool } = open()
   spool.begin(CALL, 2)
   expect(open().spool.begin(CALL, 3)).toEqual({ ok: true, value: true })
@@ -135,7 +135,7 @@ test('a call that is over stays over after a restart, while others still run', (
   expect(open().settled).toEqual([spooled(OTHER)])
 })
 
-test('L2 a call that is over under an earlier fence is not over under a later one, also across a restart', () => {
+test('L2 a call that is over under an earlier fence is not over under a later one, even across a restart', () => {
   const { spool } = open()
   spool.begin(CALL, 1)
   spool.keep(spooled(CALL, 1))

@@ -116,7 +116,7 @@ test('V01 text without a secret passes the mask unchanged, whatever it looks lik
   }
 })
 
-test('V01 single lines and partial lines of a longer secret are masked, also if indented', () => {
+test('V01 single lines and partial lines of a longer secret are masked, even if indented', () => {
   const mask = new SecretMask({ key: LINES.join('\n') })
   expect(mask.text(`before ${LINES.join('\n')} after`)).toBe('before «secret key»\n«secret key» after')
   expect(mask.text(`key: |\r\n    ${LINES.join('\r\n    ')}\r\nother: 1`)).toBe(

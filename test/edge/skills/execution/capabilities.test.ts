@@ -277,7 +277,7 @@ describe('secrets', () => {
     expect((await called(reader)).result?.output).toBe('"«secret»"')
   })
 
-  test('D4 an output that is longer than its limit once it is masked ends the call, and its evidence holds', async () => {
+  test('D4 an output that is longer than its limit once it is masked ends the call, and its evidence verifies', async () => {
     unwrap(
       await fixtures.root('putSecret', {
         params: { name: 'short' },

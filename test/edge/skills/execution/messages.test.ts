@@ -271,7 +271,7 @@ test('a channel that no longer accepts notices drops those that still wait', asy
   expect((await delivery(call, 'dropped')).why).toBe('the channel no longer accepts notices')
 })
 
-test('a notice is mailed to each recipient, collected without a link by those who collect, and deleted after a week', async () => {
+test('a notice is mailed to each recipient, collected by couriers without a link, and deleted after a week', async () => {
   unwrap(await hurt.operator('putOperator', { params: { name: 'ada' }, body: { roles: ['auditor'] } })) // an auditor may answer nothing, but receives notices
   const via = { provider: 'outbox' as const }
   const addresses = { ada: 'ada@example.com', root: 'root@example.com', nobody: 'nobody@example.com' }

@@ -35,13 +35,13 @@ test('a disposed stop signal no longer reacts to anything', async () => {
   expect(await Promise.race([one.stopped, Promise.resolve('nothing')])).toBe('nothing')
 })
 
-test('a stopped skill call that reports what it used is heeded, and one that fails has used nothing', async () => {
+test('a stopped skill call may report what it used; one whose report fails counts as having used nothing', async () => {
   const soon = stopSignal(Date.now() + 5).stopped.then(() => 'used 7 fuel')
   expect(await answerAfterStop(soon)).toBe('used 7 fuel')
   expect(await answerAfterStop(Promise.reject(new Error('gone')))).toBeUndefined()
 })
 
-test('W01 a stopped skill call that never answers is waited for as long as `skill_farewell_ms`, which is 200 ms', async () => {
+test('W01 the edge waits for the report of a stopped skill call for at most `skill_farewell_ms`, which is 200 ms', async () => {
   expect(LIMITS.skill_farewell_ms).toBe(200)
   const began = performance.now()
   expect(await answerAfterStop(new Promise(() => undefined))).toBeUndefined()

@@ -1,5 +1,5 @@
 // Promise: the recorded storage of a trial behaves like a real skill's storage: the same operations
-// get the same answers, also at each limit.
+// get the same answers, even at each limit.
 
 import { expect, test } from 'vitest'
 import { totalsAfterSet } from '../../../../edge/skills/storage/quota.ts'
