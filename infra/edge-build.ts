@@ -57,7 +57,7 @@ export async function buildEdge(say: (text: string) => void): Promise<Result<Edg
   return edge.ok ? ok({ edge: edge.value, transpiler: transpiler.value }) : edge
 }
 
-/** Returns the folder of a part for its present inputs. One process builds it, others wait. */
+/** Returns the folder of a part for its current inputs. One process builds it, others wait. */
 async function built(part: Part, say: (text: string) => void): Promise<Result<string, Refusal>> {
   mkdirSync(CACHE, { recursive: true })
   for (const until = Date.now() + BUILT_WITHIN_MS; ; await sleep(20)) {
@@ -161,7 +161,7 @@ export function bundle(what: readonly string[], outdir: string): Result<string, 
   if (built.status === 0 && existsSync(join(outdir, 'main.js'))) return ok(report)
   rmSync(outdir, { recursive: true, force: true })
   return err(
-    `the bundle was not made (${built.error?.message ?? `wrangler exit code ${built.status}`}):\n${report.trim()}`,
+    `the bundle was not made (${built.error?.message ?? `wrangler exited with code ${built.status}`}):\n${report.trim()}`,
   )
 }
 

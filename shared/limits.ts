@@ -86,8 +86,8 @@ export const LIMITS = {
   /** The old or new value of one changed place. */
   edit_chars: 400,
   /**
-   * The longest standing approval, also for a session: nobody should be held to an answer that they
-   * have forgotten.
+   * The longest standing approval, even one for a session: nobody should be held to an answer that
+   * they have forgotten.
    */
   standing_s: 12 * 3600,
   /** Standing approvals of a tenant: a list that a person can still read. */

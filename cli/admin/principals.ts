@@ -26,7 +26,7 @@ function principalText(kind: string, name: string, key: string | undefined, pain
 
 /** The only time that it is shown. */
 const secretText = (name: string, value: string, paint: Paint): string =>
-  `${columns([[name, value]], '  ')}  ${paint.warn(`keep this ${name} now: it is shown only once and is not stored`)}\n`
+  `${columns([[name, value]], '  ')}  ${paint.warn(`save this ${name} now: it is shown only once and is not stored`)}\n`
 
 const webhookText = (secret: string | undefined, paint: Paint): string =>
   secret === undefined ? '' : secretText('webhook secret', secret, paint)
@@ -108,7 +108,7 @@ const rotateWebhook = command({
   words: ['agents', 'rotate-webhook'],
   args: NAME,
   flags: {},
-  does: 'Give an agent’s webhook a new secret; the old one signs beside it for a day',
+  does: 'Give an agent’s webhook a new secret; the old one also signs for a day',
   key: 'operator',
   async run({ args, api, paint }) {
     const put = await api('rotateAgentWebhook', { params: { name: args.NAME } })

@@ -103,7 +103,7 @@ const create = command({
     return ok({
       ok: true,
       json: made.value,
-      text: `${columns(rows, '')}${paint.warn('keep this key now: it is shown only once and is not stored')}\n`,
+      text: `${columns(rows, '')}${paint.warn('save this key now: it is shown only once and is not stored')}\n`,
     })
   },
 })

@@ -51,7 +51,7 @@ export const backup = command({
         ),
       ),
     )
-    // A backup without a manifest is none; nothing of it is left to be taken for one.
+    // A copy without a manifest is not a backup. It is removed, so that nobody takes it for one.
     if (!done.ok) rmSync(join(folder, 'objects'), { recursive: true, force: true })
     return done.ok ? ok(outputOf(folder, done.value)) : done
   },
@@ -118,7 +118,8 @@ type Taken = { readonly manifest: Omit<Manifest, 'format'>; readonly stopped_ms:
 async function copyAtOneMoment(objects: string, to: string): Promise<Result<Cut, Trouble>> {
   const copies = new ObjectCopies(objects, to)
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-    // Most is copied while the edge runs, so that it stops only for what has changed since.
+    // Copies most files while the edge runs, so that it stops only for those that have changed
+    // since.
     copies.refresh()
     await sleep(SETTLE_MS)
     copies.refresh()
@@ -168,6 +169,6 @@ function outputOf(
       bytes,
       logs: logs.map(({ size, root }) => ({ size, root })),
     },
-    text: `${columns(rows)}\nIt has no keys: keep \`secrets.json\` elsewhere, for without it nothing can be restored.\n`,
+    text: `${columns(rows)}\nIt has no keys. Keep \`secrets.json\` elsewhere: nothing can be restored without it.\n`,
   }
 }

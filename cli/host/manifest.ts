@@ -73,6 +73,6 @@ function parsed(bytes: Uint8Array): unknown {
   try {
     return JSON.parse(Buffer.from(bytes).toString('utf8'))
   } catch {
-    return undefined // no shape fits it
+    return undefined // which fits no schema
   }
 }

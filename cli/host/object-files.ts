@@ -1,4 +1,5 @@
-// Copies the files of the objects: again and again whatever has changed, then checks the copies.
+// Copies the files of the objects, copies again those that have changed since, and checks the
+// copies.
 
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -40,8 +41,9 @@ export class ObjectCopies {
   }
 
   /**
-   * Makes the copies equal to the files, and returns how many it changed. Equal means: as they were at
-   * one moment, if nothing writes them now. Returns undefined if that takes longer than `until`.
+   * Makes the copies equal to the files, and returns how many copies it changed. If nothing writes
+   * the files in the meantime, the copies are as the files were at one moment. Returns undefined if
+   * that takes longer than `until`.
    */
   refresh(until = Number.POSITIVE_INFINITY): number | undefined {
     const paths = filesIn(this.#from, COPIED)

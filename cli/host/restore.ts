@@ -155,7 +155,7 @@ function placeRefusal(installation: Installation, { replace }: Terms): Trouble |
   return trouble(
     'not_empty',
     `\`${objects}\` already has storage`,
-    'add `--replace` if the backup shall replace it',
+    'add `--replace` if the backup should replace it',
   )
 }
 
@@ -197,7 +197,7 @@ function rollbackRefusal(objects: string, draft: string, { rollback }: Terms): T
   if (logs.length === 0)
     return trouble(
       'rollback',
-      'nothing here shows which heads of the log others have seen, so the log may go back',
+      'nothing here shows which heads of the log others have seen, so the log may become shorter than those',
       todo,
     )
   for (const path of logs) {
@@ -221,6 +221,6 @@ function outputOf({ cut_at_ms, files }: Manifest, kept: string | null): CommandO
   return {
     ok: true,
     json: { cut_at_ms, files: files.length, replaced: kept },
-    text: `${columns(rows)}\nCalls that had not ended then will end as indeterminate. Revoke again what was revoked since, before agents go on (docs/operations.md).\n`,
+    text: `${columns(rows)}\nCalls that had not ended then will end as indeterminate. Before agents continue, revoke again what was revoked since (docs/operations.md).\n`,
   }
 }

@@ -1,6 +1,6 @@
-// Stops the edge with SIGSTOP for as long as the files that changed are copied. What is on disk then is
-// what a crash of the process would leave, and the edge recovers from that. The edge goes on however
-// this process ends.
+// Stops the edge with SIGSTOP while the files that have changed are copied. The disk then holds
+// what a crash of the process would leave, and the edge recovers from that. The edge continues,
+// however this process ends.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -12,8 +12,8 @@ export const approvedDecision = ({ explanation: _, ...asked }: Decision, permitt
 })
 
 /**
- * At a claim: for an approved call, the approval and the present policy together; otherwise the
- * present decision.
+ * At a claim: for an approved call, the approval and the current policy together; otherwise the
+ * current decision.
  */
 export const decisionAtClaim = (before: Decision, now: Decision): Decision =>
   before.effect === 'ask' ? approvedDecision(before, now) : now

@@ -86,7 +86,7 @@ const settledByStanding = ({ answers, enough }: NonNullable<CallRecord['status']
   answers.every(({ standing }) => standing !== undefined) &&
   (enough === true || answers.some(({ decision }) => decision === 'deny'))
 
-/** The usage of one call at an earlier time, reconstructed from its present record. */
+/** The usage of one call at an earlier time, reconstructed from its current record. */
 function usageAt(record: CallRecord, at: number): Usage {
   const { proposal, status } = record
   const usage = usageOf(record, at)

@@ -207,7 +207,7 @@ export class ChannelObject extends DurableObject<Env> {
 
   // ── Runs ──
 
-  /** Takes the present state of approvals. Idempotent, and reports may arrive out of order. */
+  /** Takes the current state of approvals. Idempotent, and reports may arrive out of order. */
   async mirror(tenant: string, approvals: readonly Approval[]): Promise<void> {
     // Without a channel, new approvals are ignored, but known ones still get their end.
     const ours = approvals.filter(

@@ -42,7 +42,7 @@ export function reasonToDrop(
   if (kind === 'asked' && now >= approval.expires_at) return 'the approval has expired'
   // An existing message always gets its outcome, regardless of its recipient.
   if (recipient === null || (kind === 'ended' && ref !== null)) return undefined
-  // The channel may have changed: a link goes only to a present recipient.
+  // The channel may have changed: a link goes only to a current recipient.
   if (!isNamed(shown, directory.operators.get(insteadOf ?? recipient)))
     return 'the recipient is no longer a recipient of the channel'
   const operator = directory.operators.get(recipient)

@@ -257,7 +257,7 @@ function Changes({ skill: { changes } }: Pick<SkillPageInput, 'skill'>) {
   )
 }
 
-/** "Disable" comes before "Enable", and revoking, which is final, is folded. */
+/** "Disable" comes before "Enable", and the form to revoke, which is final, is folded. */
 function Actions({ session, skill, before, may }: Omit<SkillPageInput, 'beside'>) {
   const { state, denied } = skill
   const path = pathOf(skill)

@@ -27,7 +27,7 @@ export type Approvers = ReadonlyMap<string, readonly string[]>
 /** The most answers that a statement can hold. */
 const MOST = 32
 
-/** The operators who may answer approvals by the present policy, which `may` asks (P09). */
+/** The operators who may answer approvals by the current policy, which `may` asks (P09). */
 export const approversOf = (
   { operators }: LoadedDirectory,
   may: (operator: Principal) => boolean,

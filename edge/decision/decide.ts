@@ -188,7 +188,7 @@ export function notEnabled(
   return `version ${executor.version} of the skill \`${executor.skill}\` is not enabled`
 }
 
-/** Decides by the present policy on a plan that was approved or granted before. */
+/** Decides by the current policy on a plan that was approved or granted before. */
 export function decideAgain(
   directory: LoadedDirectory,
   situation: Situation,
@@ -240,7 +240,7 @@ export function longestStanding(directory: LoadedDirectory, situation: Situation
 }
 
 /**
- * Whether an answer still counts: its operator still exists and may still answer, by the present
+ * Whether an answer still counts: its operator still exists and may still answer, by the current
  * policy (P09).
  */
 export const stillCounts = (directory: LoadedDirectory, answer: AnswerOrigin): boolean =>
@@ -406,7 +406,7 @@ const budgetOf = (budget: Budget, { run, session, agent }: Used): CedarValueJson
 const approvers = new WeakMap<LoadedDirectory, Approvers>()
 
 /**
- * The operators who may answer by the present policy; computed once per version of the directory.
+ * The operators who may answer by the current policy; computed once per version of the directory.
  */
 function approversIn(directory: LoadedDirectory): Approvers {
   const known =
@@ -425,7 +425,7 @@ const approvalContextOf = (directory: LoadedDirectory, situation: Situation): Ap
     answersOfPresentOperators(directory, situation),
   )
 const NOBODY: Approvers = new Map()
-/** The answers of present operators, without those of earlier operators with the same names. */
+/** The answers of current operators, without those of earlier operators with the same names. */
 const answersOfPresentOperators = (
   directory: LoadedDirectory,
   { answers }: Situation,

@@ -319,7 +319,7 @@ export function spentBy({ tool: { spends } }: LoadedTool, args: Record<string, u
 }
 
 /**
- * With the present snapshot; `null` if the agent or tool was removed, and the earlier one still
+ * With the current snapshot; `null` if the agent or tool was removed, and the earlier one still
  * applies.
  */
 type Judgement = { decision: Decision; snapshot: Snapshot | null }
@@ -330,7 +330,7 @@ export type JudgementInput = {
 }
 
 /**
- * Decides again, by the present policy, on an existing call with its answers and the usage before
+ * Decides again, by the current policy, on an existing call with its answers and the usage before
  * it.
  */
 export function judgeAgain(

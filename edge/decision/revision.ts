@@ -64,7 +64,7 @@ export function revise(
   if (!fit.ok) return err(failure(fit.error.code, fit.error.detail, fit.error.errors))
   const argsSha256 = sha256(text)
   if (argsSha256 === before.argsSha256)
-    return refuse('conflict', 'these are the present arguments; answer without sending any')
+    return refuse('conflict', 'these are the current arguments; answer without sending any')
   const folderMetSecret = hasMetSecret(row.folder)
   const situation = {
     agent,

@@ -51,7 +51,7 @@ export function isSubscribed(
   return webhook !== undefined && (webhook.events ?? [type]).includes(type)
 }
 
-/** The present webhook of an agent; `undefined` if it has none, or was created again since. */
+/** The current webhook of an agent; `undefined` if it has none, or was created again since. */
 export function webhookTarget(
   identity: WebhookKey,
   { tenant, agents }: LoadedDirectory,

@@ -55,7 +55,7 @@ export type Directory = {
 
 /** The methods of a tenant's object that every request calls. It answers them from memory. */
 export type Gatekeeper = {
-  /** Returns `null` if the known version is the present one. */
+  /** Returns `null` if the known version is the current one. */
   directory: (known: number) => Promise<Directory | null>
   /** Checks the freshness of a signed request, then returns what `directory` returns. */
   admitWorker: (input: SignatureInput, known: number) => Promise<Result<Directory | null>>

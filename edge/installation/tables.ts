@@ -18,7 +18,7 @@ export const tenants = sqliteTable(
     changedAt: integer('changed_at').notNull(),
     /** Counts the changes of this row, so that a late message never undoes a newer one. */
     revision: integer().notNull(),
-    /** Whether the tenant's own object has accepted the present revision. */
+    /** Whether the tenant's own object has accepted the current revision. */
     accepted: integer({ mode: 'boolean' }).notNull(),
     /** Of a deleted tenant: its data has been removed. */
     erased: integer({ mode: 'boolean' }).notNull().default(false),

@@ -61,7 +61,7 @@ export const listedCalls = sqliteTable(
   ],
 )
 
-/** The runs of the tenant, numbered likewise. */
+/** The runs of the tenant, numbered in the same way. */
 export const listedRuns = sqliteTable(
   'listed_runs',
   {

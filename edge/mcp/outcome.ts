@@ -317,7 +317,7 @@ function metaOf(call: Call, publicUrl: string): Record<string, unknown> {
   }
 }
 
-/** A call's present state, in the words of a progress message or of a task. */
+/** A call's current state, in the words of a progress message or of a task. */
 export function statusLine({ state, approval }: Pick<Call, 'state' | 'approval'>): string {
   if (state === 'awaiting_approval')
     return approval === undefined

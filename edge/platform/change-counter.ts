@@ -7,7 +7,7 @@ const ANY = '*'
 
 export class ChangeCounter {
   /**
-   * Starts at the present time, above all numbers from before a restart, so that old waiters see a
+   * Starts at the current time, above all numbers from before a restart, so that old waiters see a
    * change.
    */
   #number = Date.now()

@@ -1,7 +1,7 @@
 // Warns about valid policies that are probably mistakes: names that don't exist, values that an
 // attribute never has, approvals that nobody can give, limits on spending that no tool reports,
 // permits without a limit, and policies without an id or a reason. Warnings refuse nothing. They
-// depend on the tenant's present agents, operators and tools.
+// depend on the tenant's current agents, operators and tools.
 
 import type { FieldError } from '../../shared/failures.ts'
 import { EgressMode, Tier, Workspace } from '../../shared/plan/plan.ts'

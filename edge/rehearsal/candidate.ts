@@ -1,4 +1,4 @@
-// A candidate for a rehearsal: the tenant's present directory with another version of its policy
+// A candidate for a rehearsal: the tenant's current directory with another version of its policy
 // set, compiled with the floor. It decides nothing that is enforced.
 
 import { failure } from '../../shared/failures.ts'

@@ -1,4 +1,4 @@
-// Checks one answer to an approval: may this operator give it, does it name the present call, and
+// Checks one answer to an approval: may this operator give it, does it name the current call, and
 // what does the current policy decide with it. The result is one event, which a transaction
 // applies.
 

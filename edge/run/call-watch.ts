@@ -2,7 +2,7 @@
 // they share memory with the runs, so a wait needs no message that stays open, which costs 50 kB for
 // each, and keeps no object in memory.
 
-/** By the id of a call. What a watch resolves belongs to its own request. */
+/** By the id of a call. A watch resolves only promises of its own request. */
 const watches = new Map<string, Set<CallWatch>>()
 
 export class CallWatch {

@@ -61,7 +61,7 @@ export class FileUploads {
   }
 
   /**
-   * Reports a smaller total, or repeats the present one: the tenant closes the account of a run
+   * Reports a smaller total, or repeats the current one: the tenant closes the account of a run
    * that reports nothing.
    */
   report(run: RunContext): Promise<void> {

@@ -104,7 +104,7 @@ export function readFile(
   return bytes === undefined ? err(NO_BYTES) : ok({ path: named.path, bytes })
 }
 
-/** The decision on the call if it were proposed now, with its present answers. */
+/** The decision on the call if it were proposed now, with its current answers. */
 export async function explainCall(
   run: RunContext,
   agent: RunOwner | null,

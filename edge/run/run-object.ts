@@ -245,7 +245,7 @@ export class RunObject extends DurableObject<Env> {
 
   // ── Other objects ──
 
-  /** For a session that counts usage: the present state of the calls under these keys. */
+  /** For a session that counts usage: the current state of the calls under these keys. */
   async shares(keys: readonly string[]) {
     return this.#run.usage.shares(keys)
   }

@@ -34,7 +34,7 @@ export const calls = sqliteTable(
     /** The idempotency key of its proposal, if any. */
     key: text(),
     record: text({ mode: 'json' }).$type<CallRecord>().notNull(),
-    /** Whether the approval's present status must still be sent to the tenant's inbox. */
+    /** Whether the approval's current status must still be sent to the tenant's inbox. */
     unmirrored: integer({ mode: 'boolean' }).notNull(),
     /**
      * Digest of tool and arguments, until the client has received the answer: an equal request

@@ -206,7 +206,7 @@ export const issuers = sqliteTable('issuers', {
   at: integer().notNull(),
 })
 
-/** Secrets, sealed: no value is on disk. */
+/** Secrets. Their values are sealed, so none is on disk in clear. */
 export const secrets = sqliteTable('secrets', {
   name: text().primaryKey(),
   version: integer().notNull(),

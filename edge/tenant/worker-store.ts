@@ -48,9 +48,9 @@ export class WorkerStore {
   }
 
   /**
-   * Public keys, also of revoked workers, so that their earlier signatures stay verifiable. Earlier
-   * versions enrolled weak and off-curve keys. They are left out: no signature by such a key is
-   * accepted, and one of them makes every reader refuse the whole key file (D2).
+   * Public keys, including those of revoked workers, so that their earlier signatures stay
+   * verifiable. Earlier versions enrolled weak and off-curve keys. They are left out: no signature
+   * by such a key is accepted, and one of them makes every reader refuse the whole key file (D2).
    */
   keys({ kid, x }: Pick<Signer, 'kid' | 'x'>) {
     const key = { kty: 'OKP' as const, crv: 'Ed25519' as const }

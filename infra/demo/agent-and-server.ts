@@ -79,7 +79,7 @@ async function callFromAgent(demo: DemoStack): Promise<void> {
   const card = countersign(demo, 'approvals', 'show', approval)
   check(/"get-sum" of the MCP server `everything`/.test(card.out), 'an approval that names tool and server')
   check(countersign(demo, 'approvals', 'approve', approval).code === 0, 'an accepted answer')
-  explain('the agent, which has been waiting, goes on')
+  explain('the agent, which has been waiting, continues')
   const answer = await agent.printUntil(/^answer: /)
   check(/17 and 25 is 42/.test(answer) && (await agent.code) === 0, 'the result of the server')
 
@@ -110,7 +110,7 @@ function startAgent({ state, folder }: DemoStack): Agent {
   const printUntil = async (pattern: RegExp): Promise<string> => {
     for (;;) {
       const { value: line, done } = await lines.next()
-      check(done !== true, 'an agent that goes on')
+      check(done !== true, 'an agent that continues')
       print(line)
       if (pattern.test(line)) return line
     }

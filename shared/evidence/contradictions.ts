@@ -164,7 +164,7 @@ const EXECUTION: Rules<Execution, Context> = {
     if (outcome === null) return
     const own = endsOf(plan)
     if (ENDS_OF_SOME.has(outcome.kind) && !own.includes(outcome.kind)) yield { at, what: 'tier' }
-    // A skill returns JSON, also if its tool declares no schema.
+    // A skill returns JSON, even if its tool declares no schema.
     if (outcome.kind === 'invalid_output' && plan?.tier !== 'A' && plan?.executor.output === undefined)
       yield { at, what: 'output' }
     if (!ran && !unended) yield { at, what: 'started' }

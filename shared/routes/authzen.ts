@@ -39,7 +39,7 @@ export const AUTHZEN = routes({
     path: `${ACCESS}/evaluations`,
     callers: ['agent', 'operator'],
     action: 'decision.try',
-    summary: 'Evaluate several AuthZEN requests at once, with defaults and a semantic for when to stop',
+    summary: 'Evaluate several AuthZEN requests at once, with defaults and a rule for when to stop',
     headers,
     body: Evaluations,
     status: 200,

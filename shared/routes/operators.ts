@@ -258,7 +258,7 @@ export const OPERATORS = routes({
     callers: ['operator'],
     action: 'agent.write',
     params: named,
-    summary: 'Make a new secret for an agent’s webhook; the old one signs beside it for a day',
+    summary: 'Make a new secret for an agent’s webhook; the old one also signs for a day',
     status: 200,
     result: AgentWithKey,
     failures: ['not_found'],

@@ -34,7 +34,7 @@ export const STANDING = routes({
     action: 'session.reset',
     params: z.strictObject({ session: Opaque }),
     summary:
-      'Revoke the standing answers of a session: an agent, every approval in its own session; an operator, every answer in the session of `agent`',
+      'Revoke the standing answers of a session: an agent revokes every approval in its own session, an operator every answer in the session of `agent`',
     body: z.strictObject({ agent: Name.optional() }),
     status: 200,
     result: z.strictObject({ ended: z.int() }),

@@ -200,7 +200,7 @@ class Decimal implements Reader {
 }
 
 /**
- * Complete escapes of URLs, of JSON and other string literals (also if quoted repeatedly), and of
+ * Complete escapes of URLs, of JSON and other string literals (even if quoted repeatedly), and of
  * HTML. `BEGUN` matches incomplete ones.
  */
 const ESCAPE = new RegExp(

@@ -116,7 +116,7 @@ export const IssuerSpec = z.strictObject({
 })
 export type IssuerSpec = z.infer<typeof IssuerSpec>
 
-/** `audiences`: also those that apply by default. */
+/** `audiences`: includes those that apply by default. */
 export const Issuer = IssuerSpec.extend({
   name: Name,
   audiences: z.array(Claim),

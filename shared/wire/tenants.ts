@@ -79,7 +79,7 @@ export const withChange = (quota: Quota, change: QuotaChange): Quota => ({
   streams: change.streams ?? quota.streams,
 })
 
-/** The present usage of a tenant, in the units of its quota. */
+/** The current usage of a tenant, in the units of its quota. */
 export const TenantUse = z.strictObject({
   calls_today: z.int(),
   files_bytes: z.int(),

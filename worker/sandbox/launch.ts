@@ -301,7 +301,7 @@ async function followToEnd(
   return { outcome, stdout: stdout.finish(), stderr: stderr.finish() }
 }
 
-/** A conversation with the program. Its output is masked by the one who speaks. */
+/** A conversation with the program. `converse` masks its output. */
 class Talk {
   output: Buffer = Buffer.alloc(0)
   readonly over: Promise<void>

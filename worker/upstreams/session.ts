@@ -74,7 +74,7 @@ export class ServerSession {
     return unreadable(`the list of tools has more than ${LIMITS.upstream_pages} pages`)
   }
 
-  /** Sends a request and waits for its answer. What the server notifies us of is dropped. */
+  /** Sends a request and waits for its answer. Notifications of the server are dropped. */
   async request(id: string, text: string): Promise<Result<Response, Unreadable>> {
     this.#pipes.write(`${text}\n`)
     for (;;) {

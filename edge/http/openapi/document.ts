@@ -50,7 +50,7 @@ const READ = {
     name: 'Idempotency-Key',
     in: 'header',
     description:
-      'A key of your choice. A request with a used key gets the same answer and does nothing again.',
+      'A key of your choice. A repeated request with the same key gets the same answer and changes nothing.',
     schema: { type: 'string', minLength: 1, maxLength: 257 },
     example: 'order-4711',
   },

@@ -19,10 +19,10 @@ const BOUNDS = [
   'propertyNames',
 ]
 
-/** Fields that only the edge writes need no bounds, because no caller has to keep them. */
+/** Fields that only the edge writes need no bounds, because no caller has to respect them. */
 export const withoutBounds = (schema: Schema): Schema =>
   JSON.parse(JSON.stringify(schema), (key, value: unknown) =>
     typeof value === 'object' && value !== null && !Array.isArray(value) && key !== 'properties'
       ? Object.fromEntries(Object.entries(value).filter(([name]) => !BOUNDS.includes(name)))
       : value,
-  ) as Schema // a schema before, and a schema after
+  ) as Schema // leaving out keywords keeps a schema a schema

@@ -40,7 +40,7 @@ export class Schemas {
         if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
         if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
       },
-    }) as unknown as { properties: { root: Schema }; $defs?: Record<string, Schema> } // of an object with this one field
+    }) as unknown as { properties: { root: Schema }; $defs?: Record<string, Schema> } // `{root: schema}` was converted
     for (const [name, schema] of Object.entries($defs))
       if (name in COMPONENTS) {
         const variants = this.#found.get(name) ?? {}
@@ -59,7 +59,7 @@ export class Schemas {
         JSON.stringify(value).replaceAll(/#\/components\/schemas\/(\w+)~input/g, (_, name: string) =>
           twofold.has(name) ? `${REF}${name}Input` : `${REF}${name}`,
         ),
-      ) as Schema // a schema before, and a schema after
+      ) as Schema // a schema with other references is still a schema
     const components = [...this.#found].flatMap(([name, { input, output }]) => {
       if (twofold.has(name) && input !== undefined && output !== undefined)
         return [[name, resolve(output)] as const, [`${name}Input`, resolve(input)] as const]

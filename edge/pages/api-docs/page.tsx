@@ -14,7 +14,7 @@ import { DOCS_SCRIPT } from './script.ts'
 import { docsStyle } from './style.ts'
 import { type Operation, OTHERS, SUBJECTS } from './subjects.ts'
 
-/** The document, as far as this page reads it. Components stand in the places of what is shared. */
+/** The document, as far as this page reads it. Shared parts are references to components. */
 type Reference = { readonly $ref?: string }
 type Operations = Readonly<
   Record<

@@ -50,7 +50,9 @@ async function handOut(run: RunContext, agent: RunOwner, n: number): Promise<Res
   return ok(viewCall(run, record))
 }
 
-/** Without a free place the program is told at once that people have been asked; it may ask again. */
+/**
+ * If no place is free, the program learns at once that people have been asked; it may ask again.
+ */
 async function waitForAnswer(run: RunContext, agent: RunOwner, n: number, until: number): Promise<void> {
   const left = () => (isAsked(run, n) ? until - Date.now() : 0)
   if (run.row === undefined || left() <= 0) return

@@ -1,5 +1,5 @@
 // Masks the values of a call's secrets in its output, in each encoding that we know (V01). In a
-// stream each value is replaced by its name, also if it arrives in parts. Everything after the mask
+// stream each value is replaced by its name, even if it arrives in parts. Everything after the mask
 // sees masked output only: what is stored, digested and sent. Compressed or encrypted values are
 // not recognised.
 

@@ -127,7 +127,7 @@ export const UPSTREAMS: Readonly<Record<string, Component>> = {
     state: '',
     pinned: 'The digest of the accepted definition.',
     seen: 'The digest of the definition that the server shows now.',
-    description: 'The present description, with invisible characters escaped.',
+    description: 'The current description, with invisible characters escaped.',
     faults: 'Why it can’t be accepted.',
     terms: 'What the operator stated.',
     accepted_by: 'The operator who accepted it.',
