@@ -373,8 +373,8 @@ export const LIMITS = {
   skill_component_bytes: 4 * MiB,
   skill_code_bytes: 12 * MiB,
   /**
-   * A component's sections beside its code: types, imports and links. A type's text includes all
-   * its parts.
+   * A component's sections other than its code: types, imports and links. A type's text includes
+   * all its parts.
    */
   skill_described_bytes: 16 * KiB,
   skill_types: 64,
@@ -404,7 +404,7 @@ export const LIMITS = {
   skill_slice_ms: 2,
   skill_slice_alone_ms: 10,
   skill_alone_fuel: 1_000_000,
-  /** Fuel for one host call beside its bytes. */
+  /** Fuel for one host call, in addition to that for its bytes. */
   skill_host_call_fuel: 2_000,
   /**
    * A text that a skill returns or passes to the host. We read no more of it: the edge decodes it,

@@ -87,7 +87,7 @@ const put = command({
       value: 'TEXT',
       what: 'why; stored with the version. Until the version has been in force, its author can replace the note',
     },
-    'no-activate': { what: 'only check and store it; the version in force stays' },
+    'no-activate': { what: 'only check and store it; the version in force does not change' },
     ...EXPECT,
   },
   does: 'Store a complete policy set as a new version and put it in force; a set equal to the newest version makes no new version',

@@ -2,9 +2,9 @@
 // buttons. Pure.
 //
 // A link is `<tenant>.<approval>.<approver>.<expiry>.<mac>`. It is useless for another approval,
-// for another approver and after its expiry (P06, P07). The MAC also covers the digest and the
-// hash of the approver's key, so an operator with a new key, or a new operator with an old name,
-// can't use older links. An approval ends with its answer, which makes a link single-use.
+// for another approver and after its expiry (P06, P07). The MAC also covers the digest and the hash
+// of the approver's key, so an operator with a new key, or a new operator with an old name, can't
+// use older links. An approval ends with its answer, which makes a link single-use (P04).
 
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { canonical } from '../../shared/bytes/json.ts'

@@ -215,7 +215,7 @@ export function refusalToAnswer({ state, approval }: Status): Failure {
   return failure('already_answered', `the call is ${state}`)
 }
 
-/** Applies one event. A refusal changes nothing and names the current state (L4). */
+/** Applies one event. A refusal changes nothing and names the current state (L4, P05, P11). */
 export function step(record: CallRecord | Proposal, event: Event, now: number): Result<Step> {
   if (!('status' in record))
     return event.kind === 'proposed'

@@ -1,6 +1,6 @@
 // The session of an operator's browser: a cookie with a token of which only a hash is stored, and a
-// form token derived from it. It authenticates the operator; policy authorizes each request, with
-// the same question as for the API.
+// form token derived from it (K05). It authenticates the operator; policy authorizes each request,
+// with the same question as for the API.
 
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { failure } from '../../shared/failures.ts'

@@ -245,9 +245,9 @@ const actorIn = ({ actor }: CallOrigin = {}): string =>
   canonical(actor === undefined ? null : identityOfActor(actor))
 
 /**
- * Idempotent replay: returns the existing call if payload and actor match and the agent may still
- * read it. Policy may have decided the call for its actor alone (L1). The rest of the origin is not
- * compared: an agent that repeats a call may word its reason differently.
+ * Idempotent replay: returns the existing call if payload and actor match (G12) and the agent may
+ * still read it. Policy may have decided the call for its actor alone (L1). The rest of the origin
+ * is not compared: an agent that repeats a call may word its reason differently.
  */
 export function replayProposal(
   directory: LoadedDirectory,

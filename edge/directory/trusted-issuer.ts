@@ -20,7 +20,7 @@ export type TrustedIssuer = HeldIssuer & { readonly audiences: ReadonlySet<strin
 export const audiencesFor = (publicUrl: string, tenant: string, { audiences }: IssuerSpec): string[] =>
   audiences ?? [publicUrl, `${publicUrl}/mcp`, `${publicUrl}/t/${tenant}`]
 
-/** The tenant that an audience of ours names. */
+/** The tenant that one of our audiences names. */
 export function tenantInAudience(publicUrl: string, audience: string): string | undefined {
   const name = audience.startsWith(`${publicUrl}/t/`) ? audience.slice(publicUrl.length + 3) : ''
   return PATTERNS.tenant.test(name) ? name : undefined

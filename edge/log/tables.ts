@@ -20,8 +20,8 @@ export const leaves = sqliteTable(
     at: integer().notNull(),
     took: integer().notNull(),
     /**
-     * If a set shadowed the call: since when it does, what was decided, and what it would have
-     * decided.
+     * If a set shadowed the call: since when it had been the shadow, what was decided, and what it
+     * would have decided.
      */
     shadowSince: integer('shadow_since'),
     shadowFrom: text('shadow_from').$type<Decision['effect']>(),

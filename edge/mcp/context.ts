@@ -22,7 +22,7 @@ export type McpContext = Caller & {
   readonly path: string | null
   /**
    * Checks the caller again, with the keys and policies of this moment; null if it may no longer
-   * read its runs. A held request outlives the checks that admitted it.
+   * read its runs. A held request outlives the checks that admitted it (M07).
    */
   readonly stillCaller: () => Promise<Caller | null>
 }

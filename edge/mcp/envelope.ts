@@ -1,5 +1,5 @@
 // Reads the body of a request to the MCP endpoint: bytes → JSON → one JSON-RPC message of a known
-// era, or the error to answer. Pure. Later code trusts what it returns.
+// era, or the error to answer (M02). Pure. Later code trusts what it returns.
 
 import { z } from 'zod'
 import { BODY_BOUNDS, type Json, parseJson } from '../../shared/bytes/json.ts'

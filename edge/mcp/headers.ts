@@ -1,5 +1,5 @@
 // Checks the headers of a request to the MCP endpoint: where it comes from, what it accepts, and
-// whether they say the same as its body. Pure.
+// whether they say the same as its body (M01). Pure.
 
 import { Buffer } from 'node:buffer'
 import { type Failure, failure } from '../../shared/failures.ts'

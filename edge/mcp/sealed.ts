@@ -1,4 +1,4 @@
-// Seals state that clients keep for us: sessions, places in a list, waits and tasks. The edge
+// Seals state that clients keep for us: sessions, places in a list, waits and tasks (M03). The edge
 // stores none of it. AES-256-GCM hides it and detects each change. The purpose is bound to the
 // text, so a text sealed for one use can't be opened for another. The agent is part of the text, so
 // no other agent can use it.

@@ -83,7 +83,7 @@ function readParams({ era, params }: McpRequest): Result<Params, RpcError> {
     : err(UNKNOWN_STATE)
 }
 
-/** A tool that does not exist and one outside the agent's allowlist get the same answer. */
+/** A tool that does not exist and one outside the agent's allowlist get the same answer (M06). */
 function isKnown({ directory, agent }: McpContext, name: string): boolean {
   const tool = directory.tools.get(name)
   return name === RESULT_TOOL || (tool !== undefined && isListed(agent, name))

@@ -291,8 +291,8 @@ function EndedPage({ approval, events = null, files = null, rest = '' }: EndedIn
 }
 
 /**
- * The agent's reason, after all facts of ours, so that no length of it moves them out of view. A
- * block of plain text: it has no markup and no links.
+ * The agent's reason, after all facts that we state, so that no length of it moves them out of
+ * view. A block of plain text: it has no markup and no links.
  */
 export function AgentSays({ text }: { text: string | undefined }) {
   return text === undefined ? null : (

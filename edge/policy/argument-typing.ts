@@ -71,7 +71,7 @@ export function typeText(type: Type): string {
   return attributes.length === 0 ? '{}' : `{ ${attributes.join(', ')} }`
 }
 
-/** Walks one schema. Keywords beside the type are ignored, because they only narrow the values. */
+/** Walks one schema. Keywords next to the type are ignored, because they only narrow the values. */
 class SchemaTyping {
   readonly unseen: UnseenArgument[] = []
   readonly #definitions: Schema

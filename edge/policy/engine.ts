@@ -1,6 +1,6 @@
 // Wraps the Cedar engine; no other file imports it. A set of policy texts is compiled once. Each
 // request is answered with allow or deny and the policies that determined it. An engine that does
-// not answer denies (L6).
+// not answer denies (L6, G13).
 
 import type {
   CedarValueJson,

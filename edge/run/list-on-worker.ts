@@ -19,7 +19,7 @@ import { runRecord } from './find-run.ts'
 
 const BOUNDS: JsonBounds = { bytes: LIMITS.output_bytes, depth: LIMITS.json_depth, nodes: 200_000 }
 
-/** `by`: the operator who asks. The failure of a list is also kept with the upstream. */
+/** `by`: the operator who asks. If the list fails, the reason is stored with the upstream, too. */
 export async function listOnWorker(
   env: Env,
   { tenant, version }: Pick<LoadedDirectory, 'tenant' | 'version'>,
@@ -62,7 +62,9 @@ function toolsIn({ id, state, result, decision }: Call): Result<readonly Json[],
   if (state === 'granted') return err('no worker of its pool took the call in time')
   if (state === 'running') return err('the worker did not answer in time')
   if (result?.error?.code === 'quota_exceeded')
-    return err(`its list of tools is longer than ${LIMITS.output_bytes} bytes, or it used too much`)
+    return err(
+      `its list of tools is longer than ${LIMITS.output_bytes} bytes, or listing them exceeded another limit`,
+    )
   if (state !== 'succeeded' || result === undefined)
     return err(`the call ${id} ended ${state}: ${result?.error?.detail ?? 'it has no result'}`)
   const parsed = parseJson(Buffer.from(result.output), BOUNDS)

@@ -1,7 +1,7 @@
 // One session of one agent, across its runs: standing answers, and usage that counts towards caps
 // per session. A call reserves its usage here before it is decided, one call at a time, so that two
 // runs can't both take the last of a cap. The runs hold the truth about their calls, and are asked
-// for it. One more object per agent, of no session, counts the agent's questions.
+// for it. One more object per agent, which belongs to no session, counts the agent's questions.
 
 import { DurableObject } from 'cloudflare:workers'
 import { and, count, eq, gt, lte } from 'drizzle-orm'
@@ -63,7 +63,7 @@ export class SessionObject extends DurableObject<Env> {
     this.#db.delete(openCalls).where(eq(openCalls.place, place)).run()
   }
 
-  // ── Questions of an agent, in its object of no session ──
+  // ── Questions of an agent, in the object that belongs to no session ──
 
   /**
    * Reserves a question, and returns how many the agent caused within the last hour. The call

@@ -497,7 +497,7 @@ export class TenantObject extends DurableObject<Env> {
   async approvalChange(id: string, known: number, ms: number): Promise<number> {
     return this.#inbox.follow(id, known, ms)
   }
-  /** Takes a place for an MCP request or a hook that has to wait; false if there is none. */
+  /** Takes a place for an MCP request or a hook that has to wait; false if there is none (M05). */
   async holdRequest(request: string, agent: string): Promise<boolean> {
     return this.#holds.enter(request, agent, Date.now()).ok
   }

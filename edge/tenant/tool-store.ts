@@ -42,7 +42,7 @@ export class ToolStore {
     })
   }
 
-  /** An unchanged contract keeps its version; any other is the next version. */
+  /** An unchanged contract keeps its version; any other is the next version (G08). */
   put(name: string, spec: ToolSpec, by: string): Result<Tool> {
     const active = this.#active(name)
     if (active?.digest === digestOf({ name, spec })) return ok(active)

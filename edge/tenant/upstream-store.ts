@@ -38,7 +38,7 @@ import type { UpstreamJournal } from './upstream-journal-store.ts'
 
 type Row = typeof upstreams.$inferSelect
 type ToolRow = typeof upstreamTools.$inferSelect
-/** The columns that say whether a tool may be called. */
+/** The columns that say whether a tool may be called (U02). */
 type ToolStatus = Pick<ToolRow, 'name' | 'pinnedDigest' | 'seenDigest' | 'quarantined' | 'faults'>
 
 const NO_UPSTREAM = failure('not_found', 'no such upstream')

@@ -1,5 +1,5 @@
-// Checks the claims of a token whose signature holds, in a fixed order: audience, times, required
-// claims, rule. Pure.
+// Checks the claims of a token whose signature holds, in a fixed order: audience (A03), times
+// (A04), required claims, rule. Pure.
 
 import type { Json } from '../../shared/bytes/json.ts'
 import { sha256 } from '../../shared/bytes/json.ts'

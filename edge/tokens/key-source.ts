@@ -1,6 +1,6 @@
 // Fetches the keys of a tenant's issuers, inside the TenantObject: there is one for all isolates,
 // so that one request serves all who wait, and strangers' tokens can't make the edge flood an
-// issuer. In memory only.
+// issuer (A05, A06). In memory only.
 
 import { digestOf } from '../../shared/bytes/json.ts'
 import { LIMITS } from '../../shared/limits.ts'

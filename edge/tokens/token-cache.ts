@@ -24,7 +24,9 @@ export const cacheKey = (named: string | null, text: string): CacheKey => sha256
 /** The tenant in which the token was verified before. */
 export const cachedTenant = (key: CacheKey): string | undefined => verifiedTokens.get(key)?.tenant
 
-/** A token that was verified under this version of the directory and has not expired since. */
+/**
+ * A token that was verified under this version of the directory and has not expired since (A08).
+ */
 export function cachedToken(
   key: CacheKey,
   directory: LoadedDirectory,

@@ -55,7 +55,7 @@ function parsePart(part: string): Record<string, Json> | undefined {
   return Array.isArray(parsed.value) ? undefined : parsed.value
 }
 
-/** Members that would make the token name its own key. */
+/** Members that would make the token name its own key (A02). */
 const OWN_KEY = ['jwk', 'jku', 'x5u', 'x5c'] as const
 /**
  * Types of access tokens, ID tokens and workload tokens. Logout and security event tokens have
@@ -79,7 +79,8 @@ export const audiencesOf = ({ aud }: Claims): readonly string[] =>
 
 /**
  * The tenant whose issuers have to confirm a token: the one that the request names, else the one in
- * the audience. A false name authenticates nobody, because only that tenant's own issuers count.
+ * the audience. A false name authenticates nobody, because only that tenant's own issuers count
+ * (A07).
  */
 export function tenantOf(
   named: string | null,

@@ -1,5 +1,5 @@
-// Characters that make a text look like another one. Callers decide whether to refuse or to escape
-// them.
+// Characters that make a text look like another one (G07, G09). Callers decide whether to refuse or
+// to escape them.
 
 /**
  * Control, bidirectional and invisible characters, and whitespace other than the space and the

@@ -1,7 +1,7 @@
-// JSON at a trust boundary: a strict parser for bytes and a canonical serializer for values
-// (RFC 8785). Policy, approver, digest and worker must see the same value, so the parser refuses
-// everything that two parsers could read differently (G01–G05): duplicate keys, unsafe numbers, bad
-// text, `__proto__`, depth.
+// JSON at a trust boundary: a strict parser for bytes and a canonical serializer for values (RFC
+// 8785). Policy, approver, digest and worker must see the same value, so the parser refuses
+// everything that two parsers could read differently (G01, G02, G03, G04, G05): duplicate keys,
+// unsafe numbers, bad text, `__proto__`, depth.
 
 import { createHash } from 'node:crypto'
 import type { Code } from '../failures.ts'

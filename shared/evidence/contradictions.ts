@@ -80,7 +80,7 @@ const ENDS_OF_PROCESSES: readonly string[] = [
   'cpu_cap',
   'workspace_cap',
 ] satisfies Outcome['kind'][]
-/** The endings that calls of a tier can have, beside those that every call can have. */
+/** The endings that calls of a tier can have, in addition to those that every call can have. */
 const ENDS: Readonly<Record<Plan['tier'], readonly string[]>> = {
   A: ENDS_OF_SKILLS,
   B: ENDS_OF_PROCESSES,

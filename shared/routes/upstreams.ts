@@ -108,7 +108,7 @@ export const UPSTREAM_ROUTES = routes({
     action: 'upstream.accept',
     params: toolOf,
     summary:
-      'Accept the definition of a tool that was looked at, and state what policies are to know about it; agents may call it from then on',
+      'Accept the definition of a tool that was looked at, and state what policies should know about it; agents may call it from then on',
     body: UpstreamAcceptance,
     status: 200,
     result: UpstreamTool,

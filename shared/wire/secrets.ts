@@ -27,7 +27,7 @@ const shared = {
 }
 
 export const SecretSpec = z.strictObject({
-  /** A shorter value could not be told from ordinary text, so it could not be masked. */
+  /** A shorter value could not be distinguished from ordinary text, so it could not be masked. */
   value: z
     .string()
     .min(LIMITS.secret_chars_min)

@@ -137,7 +137,7 @@ test('if the edge is killed while a client waits, the client gets an error, and 
   expect(hurt.marks(run)).toEqual(['waited for'])
 })
 
-test('if the edge is killed while a call streams, a reader that reconnects gets the rest once, a cancel and the end', async () => {
+test('if the edge is killed while a call streams, a reader that reconnects gets the rest of the output once, then the cancel and the end', async () => {
   const call = await hurt.propose('talk_on', { mark: 'follows' })
   const events: StreamEvent[] = []
   const follow = async (wanted: (text: string) => boolean): Promise<void> => {

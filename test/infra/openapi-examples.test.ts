@@ -67,7 +67,10 @@ const EIGHT_O_CLOCK = Date.UTC(2026, 10, 19, 8)
 const began = Date.now()
 const HOST = new URL(dev.url).host
 
-/** A text without what is of this run alone: ids, keys, digests, addresses. Long ones are cut. */
+/**
+ * A text without the parts that differ from run to run: ids, keys, digests, addresses. Long ones
+ * are cut.
+ */
 function tidyText(text: string): string {
   const plain = text
     .replaceAll(dev.url.replace(/\/$/, ''), 'https://countersign.example.com')

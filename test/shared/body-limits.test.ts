@@ -67,7 +67,7 @@ test.each<[keyof typeof LIMITS, keyof typeof ROUTES, string, (n: number) => unkn
   expect(parsed(LIMITS[limit] + 1).error?.issues[0]?.path[0]).toBe(field)
 })
 
-test('LIMITS.secret_chars_min is the shortest secret: 8 characters that can be told from ordinary text', () => {
+test('LIMITS.secret_chars_min is the shortest secret: 8 characters that can be distinguished from ordinary text', () => {
   const isAccepted = (value: string): boolean =>
     ROUTES.putSecret.body.safeParse({ ...examples['putSecret']?.request, value }).success
   expect(['abcd1234', 'abcd123', 'abcd 123', 'ab,:"123'].map(isAccepted)).toEqual([true, false, false, false])

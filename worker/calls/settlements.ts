@@ -1,7 +1,7 @@
 // Delivers settlements to the edge: spools each one, sends it, and drops it once the edge
 // acknowledges or finally refuses it. Undelivered settlements are retried before new calls are
-// claimed. A settlement is never changed; if the edge can't parse it, the ending alone is sent in
-// its place.
+// claimed (J02). A settlement is never changed; if the edge can't parse it, the ending alone is
+// sent in its place.
 
 import type { Signer } from '../../shared/evidence/dsse.ts'
 import { err, ok, type Result } from '../../shared/result.ts'

@@ -1,5 +1,5 @@
 // The worker's estimate of the edge's clock, by which all deadlines are judged (L9). It builds on
-// the monotonic clock, so a step of the host's wall clock moves no deadline.
+// the monotonic clock, so a step of the host's wall clock moves no deadline (J03).
 
 import { performance } from 'node:perf_hooks'
 

@@ -1,6 +1,6 @@
 // Receives doorbells from Redis over BullMQ. A doorbell only says that a call waits. An attacker
 // with the Redis password may forge, repeat or drop doorbells and gains nothing: the claim decides,
-// and the edge rings again for unclaimed calls (Q01–Q09).
+// and the edge rings again for unclaimed calls (Q01, Q02, Q03, Q04, Q06, Q07, Q09).
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Job, Worker } from 'bullmq'

@@ -261,7 +261,7 @@ export class WarmStock {
 const lastRequest = ({ requests }: Shape): number => requests.at(-1) ?? Number.POSITIVE_INFINITY
 
 /**
- * Whether the gate can deliver all that the plan needs. Any other field excludes the plan, also one
+ * Whether the gate can deliver all that the plan needs. Any other field excludes the plan, even one
  * that is unknown here.
  */
 function isPlain({

@@ -114,7 +114,7 @@ const origin = ({ on_behalf_of: actor, via }: Approval['prompt']): Block[] => [
   ...(via === undefined ? [] : [words(text(`${PROPOSED_OVER}\n`, 'bold'), ...prose(via))]),
 ]
 
-/** The agent's reason, after all facts of ours. */
+/** The agent's reason, after all facts that we state. */
 const agentSays = ({ agent_says }: Approval['prompt']): Block[] =>
   agent_says === undefined ? [] : [words(text(AGENT_SAYS, 'bold')), code(agent_says)]
 

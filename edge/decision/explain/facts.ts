@@ -211,7 +211,7 @@ export function appliedTo(
 ): Record<string, unknown> {
   const plain = (value: CedarValueJson | undefined): CedarValueJson | undefined =>
     typeof value === 'number' ? value : (rank(value) ?? value)
-  let context: Record<string, CedarValueJson> = { args: args as Record<string, CedarValueJson> } // JSON, which Cedar's values are too
+  let context: Record<string, CedarValueJson> = { args: args as Record<string, CedarValueJson> } // a value of Cedar is JSON
   for (const flip of flips)
     context = put(context, flip.fact, (before) =>
       plain(changed(before, { ...flip, sample: plain(flip.sample) })),

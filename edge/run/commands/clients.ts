@@ -1,5 +1,5 @@
 // Clients of a connection, besides their proposals: they receive an answer, go away without it, or
-// cancel their request. A call outlives the connection that proposed it.
+// cancel their request. A call outlives the connection that proposed it (M04).
 
 import { failure } from '../../../shared/failures.ts'
 import { callId, splitId } from '../../../shared/ids.ts'

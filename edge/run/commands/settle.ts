@@ -105,7 +105,7 @@ export function attest(
   return ended
 }
 
-/** The call, if it still runs under this claim. */
+/** The call, if it still runs under this claim (Q05). */
 export function heldBy({ status }: CallRecord, { worker, fence }: Holder): Result<Running> {
   return status.state === 'running' && status.worker === worker && status.fence === fence
     ? ok(status)

@@ -1,6 +1,6 @@
 // Reads an untrusted component before any expensive tool does: bounds its size and the number of
-// its parts, extracts its core modules, and checks imports and exports against the world. Pure.
-// Whether the parts fit together is left to jco.
+// its parts, extracts its core modules, and checks imports and exports against the world (W10).
+// Pure. Whether the parts fit together is left to jco.
 
 import { BinaryReader, BinaryWriter, MalformedBinary } from '../../../shared/bytes/wasm-binary.ts'
 import { failure } from '../../../shared/failures.ts'

@@ -1,5 +1,6 @@
 // Checks that a component fits the world `countersign:skill@0.1.0` (shared/wire/skill-world.ts): it
-// imports only the world's interfaces and exports only `run`, with exactly the world's types. Pure.
+// imports only the world's interfaces and exports only `run`, with exactly the world's types (W07,
+// W09, W11). Pure.
 
 import { MalformedBinary } from '../../../shared/bytes/wasm-binary.ts'
 import { SkillCapability } from '../../../shared/plan/plan.ts'

@@ -1,7 +1,7 @@
 // The host side of one skill call: serves the requests that the skill's isolate makes over RPC,
 // until the call ends. It checks every request against the plan again, because the isolate is not
-// trusted, and counts it. It holds all secrets of the call and returns only those that the plan
-// lets the skill read.
+// trusted, and counts it (W12). It holds all secrets of the call and returns only those that the
+// plan lets the skill read.
 
 import { LIMITS } from '../../../shared/limits.ts'
 import { isListed } from '../../../shared/plan/egress-hosts.ts'

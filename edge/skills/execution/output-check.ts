@@ -1,5 +1,6 @@
-// Checks what a skill returned against its tool's contract, and cleans the detail of its ending. A
-// claimed call must end here in every case: a call that nobody settles ends `indeterminate`.
+// Checks what a skill returned against its tool's contract, and cleans the detail of its ending
+// (W08). A claimed call must end here in every case: a call that nobody settles ends
+// `indeterminate`.
 
 import { parseJson } from '../../../shared/bytes/json.ts'
 import { SIGNED_TEXT_CHARS, toSignableText } from '../../../shared/bytes/signable-text.ts'

@@ -1,6 +1,6 @@
-// Bounds the cost of compiling a module, which no fuel pays for. At each branch and join an engine
-// carries along all locals and all values on the stack: 70 KB of code kept one busy for half a
-// minute, and 4 MB of code exceeded its limit of machine code, which ended the whole process. The
+// Bounds the cost of compiling a module, which no fuel pays for (W06). At each branch and join an
+// engine carries along all locals and all values on the stack: 70 KB of code kept one busy for half
+// a minute, and 4 MB of code exceeded its limit of machine code, which ended the whole process. The
 // cost is counted here before an engine sees the code. Pure.
 
 import { type BinaryReader, MalformedBinary } from '../../../shared/bytes/wasm-binary.ts'

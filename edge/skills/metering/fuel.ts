@@ -1,8 +1,8 @@
-// Inserts fuel payments into a function's code. The code is cut into segments that can only be
-// entered at their beginning; each segment pays for all its instructions when it is entered, from
-// the counter that all modules of a skill share. Code that runs for ever must pass a loop head or
-// enter a function that calls another, so the counter is checked there. The same input costs the
-// same on every machine, unless the stack overflows, whose depth depends on the engine.
+// Inserts fuel payments into a function's code (W01, W02, W05). The code is cut into segments that
+// can only be entered at their beginning; each segment pays for all its instructions when it is
+// entered, from the counter that all modules of a skill share. Code that runs for ever must pass a
+// loop head or enter a function that calls another, so the counter is checked there. The same input
+// costs the same on every machine, unless the stack overflows, whose depth depends on the engine.
 
 import { BinaryReader, BinaryWriter, MalformedBinary } from '../../../shared/bytes/wasm-binary.ts'
 import { type CompileBudget, OperandStack, type Signatures } from './compile-cost.ts'

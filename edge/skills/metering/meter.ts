@@ -1,7 +1,7 @@
 // Rewrites a core module of a skill so that it pays fuel for its work, start functions included,
-// and its memories and tables have a maximum. All modules of a skill pay from one counter, which
-// the host provides. Pure over untrusted bytes: an invalid module may pass if an engine refuses it
-// anyway, but no code may run unpaid.
+// and its memories and tables have a maximum (W03, W04). All modules of a skill pay from one
+// counter, which the host provides. Pure over untrusted bytes: an invalid module may pass if an
+// engine refuses it anyway, but no code may run unpaid.
 
 import { BinaryReader, BinaryWriter, MalformedBinary } from '../../../shared/bytes/wasm-binary.ts'
 import { failure } from '../../../shared/failures.ts'

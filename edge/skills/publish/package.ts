@@ -1,6 +1,6 @@
-// Opens a skill package: from untrusted bytes to the signed contents and the key that signed them.
-// The only file that knows the package format. It accepts the keys that the tenant lists for the
-// manifest's publisher, or the key to pin if the publisher is unknown.
+// Opens a skill package: from untrusted bytes to the signed contents and the key that signed them
+// (W14, W15). The only file that knows the package format. It accepts the keys that the tenant
+// lists for the manifest's publisher, or the key to pin if the publisher is unknown.
 
 import { BODY_BOUNDS, canonical, parseJson, sha256 } from '../../../shared/bytes/json.ts'
 import { kidOf, signedByExactly } from '../../../shared/evidence/dsse.ts'

@@ -294,7 +294,7 @@ test('B5 the review of a change shows the change and the changed call in full, b
   expect(brief).not.toContain('The whole')
 })
 
-test('B10 approving beside an edited text does not approve the original call but leads to the review', async () => {
+test('B10 approving next to an edited text does not approve the original call but leads to the review', async () => {
   const call = await ask({ command: 'echo', args: ['one', 'two'] }, shell)
   const link = await fixtures.link(bob.client, call.approval.id)
   const less = { arguments: '{"command":"echo","args":["one"]}' }

@@ -210,7 +210,7 @@ test('M01 `_meta`, then the header, decides the era of a message, and a contradi
     expect(read(body, headers), title).toMatchObject(expected as object)
 })
 
-test('unknown or malformed members of `_meta` are refused, also a wait above `mcp_hold_most_s`, and a client’s name is cut at `mcp_client_chars`', () => {
+test('unknown or malformed members of `_meta` are refused, as is a wait above `mcp_hold_most_s`, and a client’s name is cut at `mcp_client_chars`', () => {
   const meta = (more: Record<string, unknown>) =>
     read(modern('tools/list', {}, { ...MODERN, ...more }), headersOf('tools/list'))
   expect(meta({})).toMatchObject({

@@ -269,7 +269,11 @@ test('M02 bad input is refused with the code and status that its era expects', a
     400, -32600,
   ])
   expect(await answerTo(await legacy.raw('{}', { 'content-type': 'text/plain' }))).toEqual([415, 415])
-  expect(await answerTo(await legacy.raw('{}', { ...json, accept: 'text/html' }))).toEqual([406, 406])
+  const html = await legacy.raw('{}', { ...json, accept: 'text/html' })
+  expect([html.status, (await html.answer()).error]).toMatchObject([
+    406,
+    { code: 406, data: { code: 'not_acceptable' } },
+  ])
   expect(await answerTo(await legacy.raw('{}', { ...json, origin: 'https://evil.example' }))).toEqual([
     403, 403,
   ])

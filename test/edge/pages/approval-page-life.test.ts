@@ -62,7 +62,7 @@ test('approving with fewer arguments reviews the change first, without JavaScrip
   await expectNoControls(page)
 })
 
-test('B10 approving beside an edited text leads to the review and keeps the reason', async () => {
+test('B10 approving next to an edited text leads to the review and keeps the reason', async () => {
   const { id, link } = await askApproval({ words: ['one', 'two'] })
   const page = await openLink(link)
   await page.getByText('Approve with changed arguments').click()

@@ -7,7 +7,7 @@ import { type Doorbell, DoorbellQueue } from '../../../edge/pool/doorbell-queue.
 import { LIMITS } from '../../../shared/limits.ts'
 
 const BOUNDS = { out: 2, perRun: 4, all: 6 }
-/** Agents have capital letters, and their runs are named after them. */
+/** Agents are named by capital letters, and their runs by the same letters in lower case. */
 const ring = (run: string, n: number, until = 1_000_000): Doorbell => ({
   agent: run.slice(0, 1).toUpperCase(),
   run,

@@ -14,7 +14,7 @@ const body = { tool, args: { text: 'a' } }
 const key = (): Record<string, string> => ({ 'idempotency-key': fixtures.name() })
 const REUSED = '409 idempotency_key_reused'
 
-test('G12 POST /v1/calls: twenty at once with one key make one call', async () => {
+test('G12 POST /v1/calls: twenty simultaneous requests with one key make one call', async () => {
   const headers = key()
   const calls = await Promise.all(
     Array.from({ length: 20 }, () => agent.client('proposeCallInNewRun', { body, headers })),
@@ -24,7 +24,7 @@ test('G12 POST /v1/calls: twenty at once with one key make one call', async () =
   expect([run.used.calls, run.journal.seq]).toEqual([1, 1])
 })
 
-test('G12 POST /v1/runs/{run}/calls: twenty at once with one key make one call', async () => {
+test('G12 POST /v1/runs/{run}/calls: twenty simultaneous requests with one key make one call', async () => {
   const run = unwrap(await agent.client('createRun', { body: {} }))
   const headers = key()
   const propose = () => agent.client('proposeCall', { params: { run: run.id }, body, headers })
@@ -33,7 +33,7 @@ test('G12 POST /v1/runs/{run}/calls: twenty at once with one key make one call',
   expect(unwrap(await agent.client('readRun', { params: { run: run.id } })).used.calls).toBe(1)
 })
 
-test('G12 POST /v1/runs: twenty at once with one key make one run', async () => {
+test('G12 POST /v1/runs: twenty simultaneous requests with one key make one run', async () => {
   const headers = key()
   const runs = await Promise.all(
     Array.from({ length: 20 }, () => agent.client('createRun', { body: { session: 's' }, headers })),

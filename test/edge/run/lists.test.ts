@@ -21,7 +21,7 @@ const list = async (query: Query = {}, by = fixtures.root) => unwrap(await by('l
 const idsOf = (items: readonly { id: string }[]) => items.map(({ id }) => id)
 const propose = async (by = first, name = tool) =>
   unwrap(await by.client('proposeCallInNewRun', { body: { tool: name, args: {} } }))
-/** Waits until the list has the call in this state. A list is a second behind at the most. */
+/** Waits until the list has the call in this state. A list is at most a second behind. */
 const listed = (id: string, state: ListedCall['state']) =>
   eventually(
     `${id} is listed as ${state}`,

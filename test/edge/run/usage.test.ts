@@ -169,7 +169,7 @@ test('calls proposed before any policy counted are counted once one does: of two
   })
 })
 
-test('a repeated idempotency key takes no second place, and a proposal that makes no call returns its place', async () => {
+test('a repeated idempotency key reserves no second place in a cap, and a proposal that makes no call returns its place', async () => {
   const tool = await fixtures.tool({ input_schema: { type: 'object', required: ['text'] } })
   await capped(tool, 'context.budget.session.calls >= 2', async () => {
     const session = fixtures.name()

@@ -306,7 +306,7 @@ test('V02 nobody without the edge’s key can test guesses of a hidden value', (
   expect(redaction.of('4711', 'pin')).not.toContain(sha256('4711').slice(0, 12))
 })
 
-test('equal secrets get equal marks and different secrets different marks', () => {
+test('equal secrets get equal marks, and different secrets get different ones', () => {
   const digest = (value: string) => shown({ password: value })
   expect(digest('a')).toBe(digest('a'))
   expect(digest('a')).not.toBe(digest('b'))

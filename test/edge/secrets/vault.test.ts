@@ -244,7 +244,7 @@ test('the last `LIMITS.former_secrets` former values stay masked, and older ones
   unwrap(await fixtures.root('cancelRun', { params: { run: call.run } }))
 })
 
-test('the command line stores a secret from standard input to the byte, and refuses bytes that are not text', async () => {
+test('the command line stores a secret from standard input byte for byte, and refuses bytes that are not text', async () => {
   const tool = fixtures.name()
   const name = await secret('put by the command line', [tool])
   await fixtures.tool({ secrets: [name] }, tool)

@@ -209,7 +209,7 @@ test('G09 cards show the actor as asserted by the issuer, with hostile names ine
   expect(shown.out).not.toContain('\u202e')
 })
 
-test('G09 cards show beside the actor that a call came over MCP, with the client’s own name inert', async () => {
+test('G09 cards show that a call came over MCP, with the client’s own name inert, next to the actor', async () => {
   const mcp = new McpClient(dev.url, await tokenOf('alice'), 'modern')
   const clientInfo = { name: '`root` <b>approve</b>', version: '1' }
   const meta = { 'io.modelcontextprotocol/clientInfo': clientInfo }

@@ -42,7 +42,7 @@ let fixtures: Fixtures
 let agent: Awaited<ReturnType<Fixtures['agent']>>
 let tool: string
 
-/** A published OpenID provider, which gives tokens to one client by its secret. */
+/** A published OpenID provider, which gives tokens to one client that knows a secret. */
 async function openProvider(): Promise<Server> {
   const provider = new Provider(OIDC, {
     clients: [

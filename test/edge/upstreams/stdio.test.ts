@@ -168,7 +168,7 @@ test('a server that stops reading holds up neither the worker nor other calls', 
   })
 })
 
-test('calls of a run share its folder with a server that works there, but no process', async () => {
+test('if a server works in the folder of a run, the calls of the run share files but no process', async () => {
   const { name } = await register('', { workspace: 'run' })
   const counts = await accept(name, 'count')
   const first = unwrap(await propose(counts, {}))

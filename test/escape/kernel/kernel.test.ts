@@ -1,7 +1,6 @@
-// Kernel interfaces beyond plain work are out of a tool’s reach. Each attack runs in the sandbox,
-// and again without the defence that stops it. Attacks that work only if the worker is root are in
-// not-root.test.ts.
-// @project prepared
+// A tool can’t reach kernel interfaces that ordinary programs don’t need. Each attack runs in the
+// sandbox, and again without the defence that stops it. Attacks that work only if the worker is
+// root are in not-root.test.ts. @project prepared
 
 import { chmodSync, chownSync, copyFileSync } from 'node:fs'
 import { arch } from 'node:os'

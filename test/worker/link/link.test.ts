@@ -120,7 +120,7 @@ test('retries end at the time limit, when aborted, and at a final refusal', asyn
   expect(edge.count('heartbeat')).toBe(before + 1)
 })
 
-test('D9 K02 nonces begin with the edge’s latest epoch, even if the same answer refuses the clock', async () => {
+test('D9 K02 nonces begin with the edge’s latest epoch, even if the same answer refuses the worker’s clock', async () => {
   const stale = {
     status: 401,
     body: { status: 401, code: 'stale_epoch', detail: 'restarted', epoch: 'EPOCH-0123456789' },

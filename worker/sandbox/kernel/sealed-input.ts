@@ -1,6 +1,6 @@
 // Owns the standard input of a tool: a copy in sealed memory. The worker's own file belongs to the
 // same host user as the tool, which could reopen it for writing through `/proc/self/fd/0`, whatever
-// its mode, and fill the host's `/dev/shm` (D13). Pure: the perl that makes the copy.
+// its mode, and fill the host's `/dev/shm` (S52, D13). Pure: the perl that makes the copy.
 // process/spawner.ts runs it for a cold start, the gate for a warm sandbox.
 
 import type { Machine } from './syscalls.ts'

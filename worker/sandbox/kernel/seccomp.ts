@@ -85,6 +85,7 @@ const setIdWhenCreating = (flags: number, mode: number): Judge => [
   give(ALLOW),
   ...setId(mode),
 ]
+/** Out-of-band data (S14). */
 const outOfBand = (flags: number): Judge => [load(argument(flags)), ...whenAnyBit(MSG_OOB, EPERM)]
 
 /** Checks protocols too: any other number makes the kernel load a module for the tool. */

@@ -47,7 +47,7 @@ const TABLE = {
   fchmod: [91, 52, 'judged'],
   fchmodat: [268, 53, 'judged'],
   creat: [85, NONE, 'judged'],
-  // Keyrings, other processes, kernel programs.
+  // Keyrings (S08), other processes (S09), kernel programs (S11).
   add_key: [248, 217, 'forbidden'],
   keyctl: [250, 219, 'forbidden'],
   request_key: [249, 218, 'forbidden'],
@@ -77,7 +77,7 @@ const TABLE = {
   fsmount: [432, 432, 'absent'],
   fspick: [433, 433, 'absent'],
   mount_setattr: [442, 442, 'absent'],
-  // The machine: log, accounting, memory placement, modules, clock, names.
+  // The machine: log, accounting, memory placement (S15), modules, clock, names.
   syslog: [103, 116, 'forbidden'],
   acct: [163, 89, 'forbidden'],
   quotactl: [179, 60, 'forbidden'],
@@ -119,7 +119,7 @@ const TABLE = {
   memfd_secret: [447, 447, 'forbidden'],
   openat2: [437, 437, 'absent'],
   fchmodat2: [452, 452, 'absent'],
-  // io_uring makes system calls without the system call entry, so no filter sees them.
+  // io_uring makes system calls without the system call entry, so no filter sees them (S10).
   io_uring_setup: [425, 425, 'absent'],
   io_uring_enter: [426, 426, 'absent'],
   io_uring_register: [427, 427, 'absent'],

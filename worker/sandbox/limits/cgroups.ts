@@ -1,6 +1,6 @@
 // Owns the cgroups of calls: one for each call, below the worker's own, if this host delegates that
 // to the worker's user. A cgroup limits what rlimits can't (memory, processes and CPU time of a
-// call in sum), ends all processes at once, and shows whether memory ran out. `open` makes a group
+// whole call), ends all processes at once, and shows whether memory ran out. `open` makes a group
 // to test this; if it fails it returns why, and only rlimits apply (`C-nocgroup`).
 
 import { spawnSync } from 'node:child_process'

@@ -1,4 +1,4 @@
-// Owns the limit on CPU time of all processes of a call in sum, if its cgroup counts that. The
+// Owns the limit on the total CPU time of all processes of a call, if its cgroup counts that. The
 // kernel limits only each process, and a call may have many (S38). It reads the counter no earlier
 // than the limit could be reached on this host, so it costs almost nothing.
 

@@ -1,6 +1,6 @@
 // Owns the quota of one call for resources that the kernel counts by user: all calls of a worker
-// are one user of the host, so a call without its own limit can use up all of them (D8). Pure: the
-// limits, and the perl that sets them; spawner.ts and relay.ts run it.
+// are one user of the host, so a call without its own limit can use up all of them (S51, D8). Pure:
+// the limits, and the perl that sets them; spawner.ts and relay.ts run it.
 //
 // The kernel compares each count with the limit of every user namespace from the process up to the
 // host (user_namespaces(7), `/proc/sys/user`). bubblewrap has no option for these limits and drops

@@ -74,8 +74,7 @@ export class Unlinked {
         if (isRefused(error) && processOf(thread) !== undefined) hidden.add(thread)
       }
     }
-    // During an exec a thread is unreadable for a moment. One that is unreadable twice hides
-    // itself.
+    // During an exec a thread is unreadable for a moment. One that is unreadable twice is hiding.
     const closed = hidden.intersection(this.#hidden).size > 0
     this.#hidden = hidden
     return closed && strict ? undefined : sumOf(sizes)

@@ -1,5 +1,6 @@
 // Owns which IP addresses are public and which are internal. Pure; it resolves no names. Unknown
-// forms, reserved ranges and tunnels that hide another address count as internal (N01–N04).
+// forms, reserved ranges and tunnels that hide another address count as internal (N01, N02, N03,
+// N04).
 
 import { BlockList, isIPv4 } from 'node:net'
 

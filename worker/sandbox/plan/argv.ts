@@ -129,8 +129,8 @@ export function admit(plan: Plan, profiles: OperatorProfiles = {}): Result<Admit
   const own = operatorProfileOf(plan, profile.value, profiles)
   if (!own.ok) return own
   const { argv, env, cwd: asked } = plan.executor
-  // The wire schema refuses NUL too. Here it ends an option of bubblewrap: the rest of the value
-  // would be read as another option.
+  // The wire schema refuses NUL too (S47). Here it ends an option of bubblewrap: the rest of the
+  // value would be read as another option.
   if ([...argv, ...Object.entries(env).flat(), asked].some((text) => text.includes('\0'))) {
     return err(refused('invalid_input', 'NUL is not allowed in arguments, environment and `cwd`'))
   }

@@ -33,7 +33,7 @@ export const PROFILES = {
     executor: SANDBOXES.C,
     sockets: 'no_sockets',
     relayed: false,
-    // S24, S25, N01. `--unshare-all` alone would tolerate a missing user namespace.
+    // S24, S25, N01, N10. `--unshare-all` alone would tolerate a missing user namespace.
     namespaces: ['--unshare-all', '--unshare-user'],
   },
   c_relayed: {
@@ -88,7 +88,7 @@ export const BWRAP_BEFORE = [
     '/etc/alternatives',
   ],
   ...['--ro-bind-try', '/etc/ld.so.cache', '/etc/ld.so.cache'], // or libraries below /usr/local are not found
-  // D13: the host's kernel command line may hold an operator's secrets.
+  // S53, D13: the host's kernel command line may hold an operator's secrets.
   ...['--proc', '/proc', '--ro-bind', '/dev/null', '/proc/cmdline'],
   ...[
     '--dev',

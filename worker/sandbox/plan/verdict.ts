@@ -75,7 +75,7 @@ export function outcomeOf(ending: Ending): Outcome {
 
 function notStarted(errno: string): Outcome {
   if (errno === 'E2BIG')
-    return refused('invalid_input', 'the arguments are longer than the kernel takes (E2BIG)')
+    return refused('invalid_input', 'the arguments are longer than the kernel accepts (E2BIG)')
   if (errno === 'ENOENT' || errno === 'EACCES') {
     return refused(
       'sandbox_unavailable',

@@ -130,10 +130,10 @@ export function markOf(pid: number): { mark: bigint; worker: number } | undefine
 
 /**
  * Ends every process of a tier B call, including daemons, other sessions and orphans. It first
- * stops all of them, round by round until no new one appears: a fork bomb outruns a killer, but
- * stopped processes keep occupying the process limit. A process that deliberately lowers its own
- * mark and leaves the session escapes; tier B is not meant for such tools. `session` is undefined if
- * the first process is gone.
+ * stops all of them, round by round until no new one appears: a fork bomb outruns a killer (S37),
+ * but stopped processes keep occupying the process limit. A process that deliberately lowers its
+ * own mark and leaves the session escapes; tier B is not meant for such tools. `session` is
+ * undefined if the first process is gone.
  */
 export async function endMarked(
   session: number | undefined,

@@ -233,7 +233,7 @@ export class Spawner {
       hasAnswered = spawner.launches.size === 0
       if (!hasAnswered) spawner.to.write('0\n')
     }
-    // After a stall of ours, read its pending answers first.
+    // After this process has stalled, read its pending answers first.
     const checking = setInterval(() => setImmediate(checkAlive), ANSWERS_MS).unref()
     return new Promise((ready) => {
       followLines(child.stdout, (text) => {

@@ -165,7 +165,9 @@ export function wire(
 const reads = (fd: number): LentDescriptor => ({ fd, to: 'read' })
 const writes = (fd: number): LentDescriptor => ({ fd, to: 'write' })
 
-/** Never blocks: a program that does not read must not stop the worker. Its end is no error of ours. */
+/**
+ * Never blocks: a program that does not read must not stop the worker. Its end is not our error.
+ */
 function writer(fd: number): Socket {
   const socket = new Socket({ fd, readable: false, writable: true })
   socket.on('error', () => socket.destroy())

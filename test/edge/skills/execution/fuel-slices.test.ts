@@ -68,7 +68,7 @@ function accounting() {
   return { clock, collected, account, next, wasm, decoder: new Decoder(), ...parts }
 }
 
-test('W01 a slice of fuel takes 2 ms beside others (`skill_slice_ms`) and 10 ms alone (`skill_slice_alone_ms`)', async () => {
+test('W01 a slice of fuel takes 2 ms while others wait (`skill_slice_ms`) and 10 ms alone (`skill_slice_alone_ms`)', async () => {
   const crowded = accounting()
   crowded.clock.others_ms = 50
   const slices: number[] = []

@@ -63,7 +63,7 @@ function withoutTrailingZeros(bytes: Buffer): Buffer {
 }
 
 type Call = readonly [name: string, ...args: unknown[]]
-/** Numbers at edges. */
+/** Numbers at the edges of their types. */
 const EDGES = [0, 1, -1, 127, 128, 255, 32_767, 32_768, 65_535, 2_147_483_647, -2_147_483_648]
 const FLOATS = [
   0,

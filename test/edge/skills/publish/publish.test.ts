@@ -180,7 +180,7 @@ describe('components that are refused', () => {
   test.each([
     ['a function', '(export "other" (func $go))'],
     ['an interface', '(instance $all (export "run" (func $go))) (export "a:b/c" (instance $all))'],
-  ])('W11 a component that exports %s beside `run` is refused', async (_, more) => {
+  ])('W11 a component that exports %s in addition to `run` is refused', async (_, more) => {
     const shell = (exported: string): Promise<Uint8Array> =>
       assemble(`(component
         (core module $m (memory (export "memory") 2)

@@ -135,7 +135,7 @@ describe('a key that is pinned on first use', () => {
     expect(unwrap(await publish(packed(acme, id, '1.1.0'))).pinned_by).toBeUndefined() // from then on it is on the list
   })
 
-  test('only a publisher’s first key can be pinned, not one beside or after another', async () => {
+  test('only a publisher’s first key can be pinned, not a second one at the same time or later', async () => {
     const acme = stranger()
     unwrap(await publish(packed(acme, fixtures.name()), acme.signer.x))
     const other = again(acme)
