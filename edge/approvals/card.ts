@@ -96,7 +96,7 @@ const describedBy = ({ executor, description }: Tool): string =>
 
 const OUTCOME = 'exactly this call runs once; any change needs a new approval'
 
-/** Holds for every reader: not every approver who is asked has to be one whom policy requires. */
+/** True for every reader: policy may require approvers other than the one who reads it. */
 function onYes(needs: readonly (readonly Change[])[]): string {
   return requiresMore(needs)
     ? `policy requires ${requirementInWords(needs)}; with that, ${OUTCOME}, and any other approval does not let it run`

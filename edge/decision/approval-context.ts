@@ -1,5 +1,6 @@
-// The `approval` attributes of the Cedar context: those of the answers given, and those of the most
-// that humans could still answer. Pure over a loaded directory. Policy decides what is enough.
+// The `approval` attributes of the Cedar context: those of the answers given, and those with the
+// most answers that humans could still give. Pure over a loaded directory. Policy decides what is
+// enough.
 
 import type { Assurance } from '../../shared/wire/approvals.ts'
 import { atMost, weakestAssurance } from '../approvals/assurance.ts'

@@ -1,4 +1,4 @@
-// Answers of Claude Code's hook. Claude Code takes any other status than 200, and a missing answer,
+// Answers of Claude Code's hook. Claude Code takes any status other than 200, and a missing answer,
 // for a failure of the hook and goes on with the tool. So every refusal denies, with status 200
 // (L6).
 

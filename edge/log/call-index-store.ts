@@ -153,8 +153,8 @@ export class CallIndex {
 
   /**
    * Reads a page by the index of the first filter. Other filters are compared row by row, for at
-   * most `LIMITS.list_scan` rows: a page with few matches then ends early, and `next` goes on behind
-   * it.
+   * most `LIMITS.list_scan` rows: a page with few matches then ends early, and `next` continues
+   * after it.
    */
   #page<T extends typeof listedCalls | typeof listedRuns>(
     table: T,

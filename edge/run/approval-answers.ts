@@ -50,7 +50,7 @@ const ONCE_ONLY = failure(
 )
 const STANDS_FOR_NONE = failure(
   'once_only',
-  'the call brings files, runs a program outside of the system’s folders (`/usr`, `/opt`), or an interpreter in the folder of its run; other calls can change these, so its answer can’t cover them; nothing was recorded',
+  'the call brings files, runs a program outside of the system’s folders (`/usr`, `/opt`), or runs an interpreter in the folder of its run; other calls can change these, so the answer can’t cover further calls; nothing was recorded',
 )
 const SURER_ONLY = failure(
   'surer_only',

@@ -146,7 +146,7 @@ export class UpstreamStore {
   }
 
   /**
-   * A worker found another definition than the accepted one when it was about to call the tool, so
+   * A worker found a definition other than the accepted one when it was about to call the tool, so
    * it sent nothing. The tool stays quarantined until an operator accepts what the server shows.
    */
   differed(name: string, upstreamName: string, definition: string): void {

@@ -7,8 +7,8 @@ import { Position } from '../wire/output-events.ts'
 import { Bytes, number, routes } from './route.ts'
 
 /**
- * Deliberately loose, and checked after the session: without one, the answer is to sign in,
- * whatever the id.
+ * Deliberately loose, and checked after the session: a request without a session leads to the
+ * sign-in, whatever the id.
  */
 const named = z.strictObject({ id: z.string().max(64) })
 

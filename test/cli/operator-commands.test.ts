@@ -53,6 +53,20 @@ test('`countersign workers revoke` revokes a worker, and `workers list` says so'
   expect(await root('workers', 'list')).toMatch(new RegExp(`^${peer.id}\\s.*\\srevoked\\s`, 'm'))
 })
 
+test('`countersign operators rotate` shows a new key once, and the old one is refused', async () => {
+  const key = /cs_operator_\S+/
+  const put = await root('operators', 'put', 'rotating', '--roles', 'auditor')
+  const rotated = await root('operators', 'rotate', 'rotating')
+  const [former = '', current = ''] = [put, rotated].map((text) => key.exec(text)?.[0])
+  expect(current).not.toBe(former)
+  expect(await as(current)('calls', 'list')).toBe('no such calls\n')
+  const env = { COUNTERSIGN_URL: stack.url, COUNTERSIGN_KEY: former }
+  expect(await countersign(['calls', 'list'], { env })).toMatchObject({
+    code: 1,
+    err: expect.stringContaining('the key is missing, unknown or revoked'),
+  })
+})
+
 test('`countersign agents rotate-webhook` shows another secret, once', async () => {
   const agent = await fixtures.agent({ webhook: { url: receiver.url } })
   const secret = /whsec_\S+/

@@ -84,7 +84,7 @@ describe('signatures', () => {
 })
 
 describe('digests', () => {
-  test('the bundled parser and digest answer as the edge’s do', () => {
+  test('the bundled parser and digest give the same results as the edge’s', () => {
     for (const item of JSON_CASES) {
       const [ours, theirs] = [portable.parseJson(jsonBytes(item)), parseJson(jsonBytes(item))]
       expect([item.name, ours.ok && portable.digestOf(ours.value)]).toEqual([

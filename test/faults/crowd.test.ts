@@ -118,7 +118,7 @@ describe('on a worker with four slots', () => {
       expect(unwrap(await propose(other)).state).toBe('granted')
     })
 
-    test('an agent has only few doorbells in Redis, however many calls wait', async () => {
+    test('an agent has only a few doorbells in Redis, however many calls wait', async () => {
       const redis = hurt.redis()
       const fresh = unwrap(await agent('createRun', { body: {} })).id
       await inLanes(50, 8, async () => unwrap(await propose(fresh)))

@@ -103,7 +103,7 @@ test('the quota of a run that reports nothing is freed in time; a run with files
   const known = () =>
     inDirectory(
       (db) => db.prepare('select until from files_held where run = ?').get(run)?.['until'] as number,
-    ) // a number, by its table
+    ) // the column is a number
   const soon = Date.now() + 60_000
   const asIfOld = (more = '') =>
     inDirectory((db) => db.exec(`update files_held set until = ${soon} where run = '${run}'; ${more}`))

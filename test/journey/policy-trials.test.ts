@@ -13,7 +13,7 @@ import { countersign } from '../support/countersign.ts'
 import { eventually } from '../support/eventually.ts'
 import { sharedStack, sharedState } from '../support/stack/stack.ts'
 
-sharedStack() // this file works on it
+sharedStack() // the commands below use it
 const folder = mkdtempSync(join(tmpdir(), 'countersign-trials-'))
 const env = { COUNTERSIGN_STATE: sharedState() }
 const run = (...args: readonly string[]): Promise<CliResult> => countersign(args, { cwd: folder, env })

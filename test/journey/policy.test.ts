@@ -11,7 +11,7 @@ import type { CliResult } from '../support/countersign.ts'
 import { countersign } from '../support/countersign.ts'
 import { sharedStack, sharedState } from '../support/stack/stack.ts'
 
-sharedStack() // this file works on it
+sharedStack() // the commands below use it
 const folder = mkdtempSync(join(tmpdir(), 'countersign-policy-'))
 const env = { COUNTERSIGN_STATE: sharedState() }
 const policy = (...args: readonly string[]): Promise<CliResult> =>

@@ -13,7 +13,7 @@ import { ROOT } from '../../infra/state.ts'
 import { countersign } from '../support/countersign.ts'
 import { sharedStack, sharedState } from '../support/stack/stack.ts'
 
-sharedStack() // this file works on it
+sharedStack() // the commands below use it
 const folder = mkdtempSync(join(tmpdir(), 'countersign-begun-'))
 
 /** This repository as `npx` sees it: a package whose bin is the command line. */

@@ -68,7 +68,7 @@ test('an author gets from nothing to a verified call of a new skill in under 100
   expect(Date.now() - began).toBeLessThan(FIVE_MINUTES_MS / 3)
 })
 
-test('a new version replaces the old one, is rolled back, and a revoked version can’t be enabled again', async () => {
+test('a new version replaces the old one and is rolled back; a disabled version can be enabled again, a revoked one can’t', async () => {
   const toml = join(folder, 'hello/skill.toml')
   writeFileSync(toml, readFileSync(toml, 'utf8').replace('version = "1.0.0"', 'version = "1.1.0"'))
   const main = join(folder, 'hello/src/main.ts')
@@ -92,6 +92,10 @@ test('a new version replaces the old one, is rolled back, and a revoked version 
   )
   expect(await greeting()).toBe('Hello, Ada!')
   expect(await done(run('skill', 'list'))).toMatch(/^hello +1\.1\.0 +disabled/m)
+  expect(await done(run('skill', 'disable', 'hello', '1.0.0', '--reason', 'a pause'))).toContain('disabled')
+  expect(await run('call', 'hello_greet', '--args', '{"name":"Ada"}')).toMatchObject({ code: 1 })
+  await done(asOther('skill', 'enable', 'hello', '1.0.0'))
+  expect(await greeting()).toBe('Hello, Ada!')
   expect(await done(run('skill', 'revoke', 'hello', '1.0.0', '--reason', 'a test'))).toContain('revoked')
   expect(await run('call', 'hello_greet', '--args', '{"name":"Ada"}')).toMatchObject({ code: 1 })
   expect(await run('skill', 'enable', 'hello', '1.0.0')).toMatchObject({ code: 1 })

@@ -121,7 +121,7 @@ describe('an attestation', () => {
     })
   })
 
-  test('an attestation of another call than `--call` names is not verified', async () => {
+  test('an attestation of a call other than the one that `--call` names is not verified', async () => {
     expect((await verify(file(bundle), '--call', bundle.call.call)).code).toBe(0)
     const ran = await verify(file(bundle), '--call', deniedBundle().call.call)
     expect(ran).toMatchObject({

@@ -36,7 +36,7 @@ function namesOther(directory: LoadedDirectory, own: string, text: string): bool
   )
 }
 
-/** `reach`: the contexts of the most that humans could still answer. */
+/** `reach`: the contexts with the most answers that humans could still give. */
 export function readerOf(
   directory: LoadedDirectory,
   kind: Reader['kind'],

@@ -170,7 +170,8 @@ function readAlias(code: BinaryReader): number {
  */
 function externType(code: BinaryReader, known: readonly string[]): string {
   const sort = code.u8()
-  if (sort === SORT.type && code.u8() !== 0) throw new MalformedBinary('it has resources, which no skill has')
+  if (sort === SORT.type && code.u8() !== 0)
+    throw new MalformedBinary('it has resources, which a skill may not have')
   if (sort !== SORT.function && sort !== SORT.type && sort !== SORT.instance)
     throw new MalformedBinary('it imports or exports something that is not a function, a type or an instance')
   return known[code.u32()] ?? FOREIGN

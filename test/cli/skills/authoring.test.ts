@@ -326,7 +326,7 @@ describe('a template', () => {
   })
   const hasRust = rust.status === 0 && existsSync(rust.stdout.trim())
 
-  test('the JavaScript and the AssemblyScript template build unchanged', async () => {
+  test('the JavaScript template and the AssemblyScript template build unchanged', async () => {
     for (const [template, part] of [
       ['js', 'quickjs-wasi'],
       ['assemblyscript', 'assemblyscript'],

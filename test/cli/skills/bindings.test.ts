@@ -10,7 +10,7 @@ import type { CliResult } from '../../support/countersign.ts'
 import { countersign } from '../../support/countersign.ts'
 import { sharedStack, sharedState } from '../../support/stack/stack.ts'
 
-sharedStack() // this file works on it
+sharedStack() // the commands below use it
 const folder = mkdtempSync(join(tmpdir(), 'countersign-bindings-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 const { PATH = '', HOME = '' } = process.env

@@ -52,7 +52,10 @@ const counted = (calls: number) =>
 const journal = async (by: typeof root, run: string) =>
   unwrap(await by('readJournal', { params: { run } })).items
 
-/** Differs for each tool: it denies what runs, allows what asks, and asks about what is denied. */
+/**
+ * Decides differently about each tool: denies the calls that run, allows those that need an
+ * approval, and asks about those that are denied.
+ */
 const DIFFERENT = [
   forbid('other-plain', 'plain', 'context.args has text'),
   forbid('other-denying', 'denying', '!context.approval.granted'),

@@ -117,7 +117,7 @@ test('pages follow one another without a gap or a repetition, even while calls a
   expect(refusalOf(bad)).toBe('400 invalid_request')
 })
 
-test('a run is listed without a call, and as cancelled once it is', async () => {
+test('a run that has no call is listed too, and is listed as cancelled once somebody has cancelled it', async () => {
   const agent = await fixtures.agent()
   const { id } = unwrap(await agent.client('createRun', { body: { session: 'talk-1', channel: 'web' } }))
   const run = await eventually('the run is listed', async () =>

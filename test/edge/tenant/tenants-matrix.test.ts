@@ -42,7 +42,8 @@ const CREDENTIALS: Readonly<Record<string, Credentials>> = {
   worker: mine.peer.credentials(),
   console: () => ({ cookie: mine.console.cookie, origin: new URL(dev.url).origin }),
   link: () => ({ origin: new URL(dev.url).origin }),
-  // The operator of the installation has another key than callers inside a tenant.
+  // The operator of the installation has a key of a different kind from those of callers inside a
+  // tenant.
   installation: bearer(mine.fixtures.rootKey),
 }
 const { form } = await mine.console.fields('/console/standing')
@@ -143,7 +144,7 @@ async function stateOf({ fixtures, ids, agent }: typeof other): Promise<unknown>
   ]
 }
 
-test('each route with a body has one in this test, and routes whose body names no id have no parameter', () => {
+test('this test has a body for each route that takes one, and a route whose body names no id has no parameter', () => {
   for (const [name, { body, raw, path }] of asked) {
     if (body !== undefined && raw === undefined) expect([name, name in BODIES]).toEqual([name, true])
     expect(() => pathOf(name, theirs), path).not.toThrow()

@@ -221,7 +221,7 @@ test('plans are ordered from least to most isolated, whatever the order of the t
   expect(shape(['C', 'C'], 'strict')).toEqual(['C strict'])
 })
 
-test('L8 a tool with strict egress has no plan in tier B, which can’t enforce it', () => {
+test('L8 a tool with strict egress gets no plan of tier B, which can’t enforce that', () => {
   expect(
     plans({ executor: { tiers: ['B', 'C'] }, egress: { mode: 'strict', hosts: [] } }).map(({ tier }) => tier),
   ).toEqual(['C'])

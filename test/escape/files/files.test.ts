@@ -257,7 +257,7 @@ test('calls of a run share its workspace, and no call shares its own', async () 
   expect(readdirSync(join(arena.home, 'worker')).filter((name) => name.startsWith('call-'))).toEqual([])
 })
 
-test('files that a tool of tier B leaves are removed, in folders without permissions too', async () => {
+test('files that a tool of tier B leaves are removed, even from folders without permissions', async () => {
   const source =
     "os.makedirs('a/b/c'); open('a/b/c/d', 'w').close(); os.chmod('a/b', 0); os.chmod('a', 0o500)"
   const { outcome } = await arena.launch({ plan: planOf(attack(source), { tier: 'B' }) })

@@ -106,7 +106,7 @@ for path in ('/proc/self/exe', '/proc/1/exe', '/proc/%d/exe' % os.getppid()):
     for (const answer of Object.values(await inside(PROGRAMS))) expect(['EACCES', 'EROFS']).toContain(answer)
   })
 
-  test('S04 without our init and a bubblewrap that root owns: a tool may write bubblewrap’s file, and fails only because it is in use', async () => {
+  test('S04 without our init, and with a bubblewrap that root does not own: a tool may write bubblewrap’s file, and fails only because it is in use', async () => {
     const own = join(arena.home, 'bwrap')
     copyFileSync('/usr/bin/bwrap', own)
     chownSync(own, UID, UID)

@@ -189,7 +189,7 @@ tell['queued'] = queued`
     expect(seen.outcome).toEqual({ kind: 'exit', code: 0 })
   })
 
-  test('S51 D8 without this limit: a call queues as many signals as its user may have', async () => {
+  test('S51 D8 without a limit of queued signals: a call queues as many as its user may have', async () => {
     const seen = attackReport(
       await arena.bare({
         plan: planOf(attack(QUEUE), { limits: LIMITS }),

@@ -106,7 +106,7 @@ test.each([
   },
 )
 
-test('N11 V04 without that rule, where the pattern names the port: bytes pass unchanged, for any host', async () => {
+test('N11 V04 without parsing, because the pattern names the port: the bytes of a tunnel pass unchanged, for any host', async () => {
   hangUp()
   proxy.close()
   await open(['good.example:80'])

@@ -108,7 +108,7 @@ const CALLS = {
     signalfd4: 289,
     clone: 56,
     ppoll: 271,
-    // read is 0, which no `mov` puts there
+    // the number of `read` is 0, which needs no `mov`
     wait4: 61,
     exit_group: 231,
     unblock: 14,

@@ -132,7 +132,7 @@ test('N04 without the check of resolved addresses: a name leads to a private ser
   }
 })
 
-test('N05 without one strict parser for check and connection: another host than the checked one is reached', async () => {
+test('N05 without one strict parser for check and connection: a host other than the checked one is reached', async () => {
   const ownReading: Weakness = [
     EGRESS,
     'hosts, to))',

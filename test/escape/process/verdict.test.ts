@@ -251,7 +251,7 @@ describe('the command', () => {
     expect(stdout.split('\n')).toEqual(expect.arrayContaining(['etc', 'root', 'usr']))
   })
 
-  test('S47 without the checks: starting the program throws', () => {
+  test('S47 without the checks of arguments: starting the program throws', () => {
     expect(() => spawnSync('true', ['a\0b'])).toThrow(/null bytes/)
     expect(spawnSync('true', ['x'.repeat(131_072)]).error).toMatchObject({ code: 'E2BIG' })
   })

@@ -178,7 +178,7 @@ for path in ('/tmp/x', '/workspace/x', '/dev/shm/x'): open(path, 'w').write('of 
     await arena.close()
   })
 
-  test('a call that needs another sandbox than the warm ones is started cold', async () => {
+  test('a call that needs a sandbox other than the warm ones is started cold', async () => {
     const { there } = prepared.runFolder()
     const cases: LaunchOrder[] = [
       { plan: planOf(['true'], { tier: 'B' }) },

@@ -336,7 +336,7 @@ describe('after a restore on another host', () => {
     await logHolds(second, ends)
   })
 
-  test('the journal of the installation contains each restore and its reason once, also if another restore followed before the edge started', async () => {
+  test('the journal of the installation contains each restore and its reason once, even if two restores precede a start', async () => {
     const installation = client(second.stack.url, bearer(second.stack.dev.installation_key))
     await second.stack.edge.restart()
     const { items } = unwrap(await insist(() => installation('readInstallationJournal', { query: {} })))

@@ -103,7 +103,7 @@ test('if perl is missing, doctor names the consequence and the package to instal
   })
 })
 
-test('L1 a worker whose edge has another key than the pinned one refuses to start and claims nothing', async () => {
+test('L1 a worker whose edge has a key other than the pinned one refuses to start and claims nothing', async () => {
   const { signer } = lone.edge
   const claims = lone.edge.count('claim')
   lone.edge.signer = newSigner()

@@ -15,7 +15,7 @@ import { loneWorkerForTests } from '../../support/worker/lone-worker.ts'
 const RUN = 'run_01JZ0000000000000000000000'
 const CALL = 'call_01JZ0000000000000000000000_1'
 
-test('Q01, Q09 a doorbell is accepted only for our tenant and with a call of its run', () => {
+test('Q01, Q09 a doorbell is accepted only if it is for our tenant and its call belongs to its run', () => {
   expect(readDoorbell({ tenant: 'default', run: RUN, call: CALL }, 'default')).toEqual({
     ok: true,
     value: { run: RUN, call: CALL },

@@ -126,7 +126,7 @@ describe('the package format', () => {
     }
   })
 
-  test('W15 a package in another spelling than the canonical one is refused', async () => {
+  test('W15 a package in a spelling other than the canonical one is refused', async () => {
     const one = payload()
     for (const text of [
       ` ${canonical(one)}`,
@@ -212,7 +212,7 @@ describe('the package format', () => {
     'é',
     'x'.repeat(65),
     '__proto__',
-  ])('W15 `%s` is refused as name of a skill, tool or publisher and as a version', async (name) => {
+  ])('W15 `%s` is refused as the name of a skill, tool or publisher, and as a version', async (name) => {
     const tools = [{ name, description: 'x', input_schema: { type: 'object' } }]
     for (const change of [{ id: name }, { version: name }, { publisher: name }, { tools }])
       expect(refusalOf(await publish(acme.sign(withManifest(change))))).toBe('422 invalid_skill')
