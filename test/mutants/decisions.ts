@@ -5,23 +5,6 @@ import type { Held } from './mutant.ts'
 
 export const DECISIONS: readonly Held[] = [
   {
-    area: 'evidence',
-    file: 'edge/platform/object-tables.ts',
-    tests: ['test/edge/platform/schemas.test.ts'],
-    lines: [
-      [
-        'this.#known = undefined',
-        '',
-        'After a transaction that was rolled back, a run takes its tables for made and serves nothing more.',
-      ],
-      [
-        'if (!this.has(name)) sql.exec(statement)',
-        '',
-        'An upgrade ends the objects that lack a table, and nobody can read their evidence.',
-      ],
-    ],
-  },
-  {
     area: 'lifecycle',
     file: 'edge/call/lifecycle.ts',
     tests: ['test/edge/call/table.test.ts', 'test/edge/call/random-walks.test.ts'],

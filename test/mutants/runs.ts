@@ -6,6 +6,23 @@ const SHARED = ['test/edge/run/shared-object.test.ts']
 
 export const RUNS: readonly Held[] = [
   {
+    area: 'evidence',
+    file: 'edge/platform/object-tables.ts',
+    tests: ['test/edge/platform/schemas.test.ts'],
+    lines: [
+      [
+        'this.#known = undefined',
+        '',
+        'After a transaction that was rolled back, a run takes its tables for made and serves nothing more.',
+      ],
+      [
+        'if (!this.has(name)) sql.exec(statement)',
+        '',
+        'An upgrade ends the objects that lack a table, and nobody can read their evidence.',
+      ],
+    ],
+  },
+  {
     area: 'runs',
     file: 'edge/run/store.ts',
     tests: SHARED,
