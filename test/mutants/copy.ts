@@ -32,10 +32,13 @@ export function copyTree(root: string): Copy {
   })
   const files = listed.split('\0').filter((file) => file !== '' && existsSync(join(ROOT, file)))
   for (const file of files) cpSync(join(ROOT, file), join(root, file), { recursive: true })
-  // A separate folder, because vitest keeps its caches there.
+  // A separate folder, because vitest keeps its caches there, and the tests their bundles of our
+  // programs.
   const modules = join(root, 'node_modules')
   mkdirSync(modules)
-  for (const name of readdirSync(join(ROOT, 'node_modules')).filter((name) => !/^\.vite/.test(name)))
+  for (const name of readdirSync(join(ROOT, 'node_modules')).filter(
+    (name) => !/^\.(?:vite|bundled)/.test(name),
+  ))
     symlinkSync(join(ROOT, 'node_modules', name), join(modules, name))
   const scratch = `${root}-scratch`
   mkdirSync(scratch)
