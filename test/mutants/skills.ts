@@ -169,7 +169,7 @@ export const SKILLS: readonly Held[] = [
     area: 'skills',
     file: 'edge/skills/publish/package.ts',
     tests: ['test/edge/skills/publish/package.test.ts', 'test/edge/skills/publish/publish.test.ts'],
-    titled: 'W14|W15 a package in another spelling|W15 a package with two signatures',
+    titled: 'W14|W15 a package in a spelling|W15 a package with two signatures',
     lines: [
       [
         'if (!signedByExactly(packed, SKILL_TYPE, new Map([[signature.keyid, key]])))',
