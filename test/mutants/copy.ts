@@ -32,21 +32,12 @@ export function copyTree(root: string): Copy {
   })
   const files = listed.split('\0').filter((file) => file !== '' && existsSync(join(ROOT, file)))
   for (const file of files) cpSync(join(ROOT, file), join(root, file), { recursive: true })
-<<<<<<< HEAD
   // A separate folder with caches of its own, vitest's and ours: what one copy had bundled from a
   // broken line, the tests of the other would run.
   const modules = join(root, 'node_modules')
   mkdirSync(modules)
   for (const name of readdirSync(join(ROOT, 'node_modules')).filter(
     (name) => !/^\.(?:vite|cache)/.test(name),
-=======
-  // A separate folder, because vitest keeps its caches there, and the tests their bundles of our
-  // programs.
-  const modules = join(root, 'node_modules')
-  mkdirSync(modules)
-  for (const name of readdirSync(join(ROOT, 'node_modules')).filter(
-    (name) => !/^\.(?:vite|bundled)/.test(name),
->>>>>>> w/speed2
   ))
     symlinkSync(join(ROOT, 'node_modules', name), join(modules, name))
   const scratch = `${root}-scratch`

@@ -7,8 +7,7 @@ import { basename, dirname, join, relative } from 'node:path'
 import { type BuildOptions, build, type Plugin } from 'esbuild'
 import { ROOT } from '../../infra/state.ts'
 
-/** Not in node_modules/.cache, which mutated copies of the tree share (test/mutants/copy.ts). */
-const CACHE = join(ROOT, 'node_modules/.bundled')
+const CACHE = join(ROOT, 'node_modules/.cache/countersign/bundled')
 
 /** A module that looks for files beside its source still finds them. */
 const knowsItsPlace: Plugin = {
