@@ -278,7 +278,7 @@ test('P11 of approval, denial, cancellation and expiry at the same moment one wi
 
 test('G01 arguments with members that are named like methods of objects are asked about like any others', async () => {
   const tool = await fixtures.tool({ sensitive: true, input_schema: { type: 'object' } })
-  const odd = { toString: 5, valueOf: 5, toJSON: 5, then: 5, constructor: 5, hasOwnProperty: 5 }
+  const odd = { toString: 5, valueOf: 5, toJSON: 5, constructor: 5, hasOwnProperty: 5 }
   const { approval } = await fixtures.proposeForApproval(agent.client, tool, {
     list: ['a', odd, 'b'],
     ...odd,
