@@ -471,18 +471,10 @@ export const DECISIONS: readonly Held[] = [
   {
     area: 'redaction',
     file: 'edge/secrets/redaction.ts',
-    tests: ['test/edge/secrets/redaction-places.test.ts'],
-    titled: 'can’t be converted',
+    tests: ['test/edge/secrets/redaction.test.ts', 'test/edge/secrets/redaction-places.test.ts'],
+    titled: 'V02|a member named|by its shape|a secret inside a text|can’t be converted',
     lines: [
       ['.test(flag(before))', '.test(String(before))', 'An agent’s call breaks every page that shows it.'],
-    ],
-  },
-  {
-    area: 'redaction',
-    file: 'edge/secrets/redaction.ts',
-    tests: ['test/edge/secrets/redaction.test.ts', 'test/edge/secrets/redaction-places.test.ts'],
-    titled: 'V02|a member named|by its shape|a secret inside a text',
-    lines: [
       [
         '/^(?:-u|--user|--proxy-user)$/',
         '/^(?:-u|--user)$/',
