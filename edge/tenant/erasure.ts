@@ -11,6 +11,7 @@ import {
   runObject,
   sessionObject,
   skillObject,
+  trialObject,
 } from '../bindings.ts'
 import type { ObjectNames } from './tenancy-store.ts'
 
@@ -36,6 +37,7 @@ export async function eraseOthers(
   }
   await inTurns(agents, (agent) => agentQuestions(env, { tenant, agent }).erase())
   await inTurns(skills, (skill) => skillObject(env, tenant, skill).erase())
+  await trialObject(env, tenant).erase()
   await inTurns(pools, (pool) =>
     poolObject(env, tenant, pool)
       .erase(workers)
