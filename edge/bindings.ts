@@ -176,3 +176,5 @@ export const installationObject = (env: Env) =>
   env.INSTALLATION.getByName(INSTALLATION_LOG) as unknown as RpcStub<InstallationObject>
 export const skillObject = (env: Env, tenant: string, skill: string) =>
   env.SKILL.getByName(`${tenant}/${skill}`) as unknown as RpcStub<SkillObject>
+/** Runs the trials of a tenant. No skill has an empty name. */
+export const trialObject = (env: Env, tenant: string) => skillObject(env, tenant, '')

@@ -3,7 +3,7 @@
 
 import { failure } from '../../shared/failures.ts'
 import { err, ok } from '../../shared/result.ts'
-import { skillObject } from '../bindings.ts'
+import { trialObject } from '../bindings.ts'
 import type { Verbs } from './verb.ts'
 
 export const skillTrialRoutes: Verbs<'trySkill'> = {
@@ -12,7 +12,7 @@ export const skillTrialRoutes: Verbs<'trySkill'> = {
     if (code.toString('base64') !== component)
       return err(failure('invalid_skill', 'the component is not canonical base64'))
     const author = [directory.tenant, `operator ${principal.name}`, manifest.id] as const
-    const items = await skillObject(env, directory.tenant, manifest.id).try(author, {
+    const items = await trialObject(env, directory.tenant).try(author, {
       manifest,
       component: code,
       trials,

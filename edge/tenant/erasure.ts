@@ -12,6 +12,7 @@ import {
   runsObject,
   sessionObject,
   skillObject,
+  trialObject,
 } from '../bindings.ts'
 import type { ObjectNames } from './tenancy-store.ts'
 
@@ -37,6 +38,7 @@ export async function eraseOthers(
   }
   await inTurns(agents, (agent) => agentQuestions(env, { tenant, agent }).erase())
   await inTurns(skills, (skill) => skillObject(env, tenant, skill).erase())
+  await trialObject(env, tenant).erase()
   await inTurns(pools, (pool) =>
     poolObject(env, tenant, pool)
       .erase(workers)

@@ -364,4 +364,30 @@ export const SKILLS: readonly Held[] = [
       ],
     ],
   },
+  {
+    area: 'tenants',
+    file: 'edge/api/skill-storage.ts',
+    tests: ['test/edge/tenant/tenants-deleted.test.ts'],
+    titled: 'D18 no object is made',
+    lines: [
+      [
+        'return version === undefined ? undefined :',
+        'return !version && false ? undefined :',
+        'An operator of one tenant fills the disk with empty objects, which outlive the tenant.',
+      ],
+    ],
+  },
+  {
+    area: 'tenants',
+    file: 'edge/api/skill-trials.ts',
+    tests: ['test/edge/tenant/tenants-deleted.test.ts'],
+    titled: 'D18 no object is made',
+    lines: [
+      [
+        'await trialObject(env, directory.tenant).try(',
+        'await trialObject(env, directory.tenant + manifest.id).try(',
+        'An author of one tenant fills the disk with empty objects, which outlive the tenant.',
+      ],
+    ],
+  },
 ]

@@ -9,6 +9,7 @@ import type { Stack } from '../../../infra/stack.ts'
 import { bearer, type Client, client } from '../../../shared/routes/client.ts'
 import { eventually } from '../../support/eventually.ts'
 import { refusalOf, unwrap } from '../../support/fixtures.ts'
+import { component, Publisher } from '../../support/skills/skill.ts'
 import { bytesOf } from '../../support/stack/hurt-stack.ts'
 import { advanceAlarm, objectId } from '../../support/stack/object-file.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
@@ -117,6 +118,30 @@ test('D18 a deleted tenant’s keys are refused, and none of its data is left on
     'tenant.deleted',
     'tenant.erased',
   ])
+})
+
+test('D18 no object is made for a skill that does not exist: its storage is empty, and trials share one object', async () => {
+  const { root } = other.fixtures
+  const skills = () => objects().filter((file) => /countersign-skill\/[0-9a-f]{64}\.sqlite$/.test(file))
+  const author = new Publisher('author')
+  const tried = async (id: string) => {
+    const code = Buffer.from(await component()).toString('base64')
+    const trials = [{ tool: 'run', input: {} }] as never // the edge fills in defaults
+    return root('trySkill', { body: { manifest: author.manifest(id), component: code, trials } })
+  }
+  expect(unwrap(await tried('first')).items).toHaveLength(1)
+  const before = skills()
+  for (const id of ['never-1', 'never-2']) {
+    expect(unwrap(await tried(id)).items).toHaveLength(1)
+    expect(unwrap(await root('readSkillStorage', { params: { id }, query: {} }))).toEqual({
+      keys: 0,
+      bytes: 0,
+      items: [],
+      clearings: [],
+    })
+    expect(unwrap(await root('clearSkillStorage', { params: { id } }))).toMatchObject({ keys: 0, bytes: 0 })
+  }
+  expect(skills()).toEqual(before)
 })
 
 test('D18 deleting a tenant leaves all data of another tenant', async () => {
