@@ -7,7 +7,7 @@ import { testApproval } from '../../../edge/channels/test-approval.ts'
 import { ROOT } from '../../../infra/state.ts'
 import { sha256 } from '../../../shared/bytes/json.ts'
 import { LIMITS } from '../../../shared/limits.ts'
-import type { Result } from '../../../shared/result.ts'
+import { ok, type Result } from '../../../shared/result.ts'
 import type { Approval, Standing } from '../../../shared/wire/approvals.ts'
 import { newDatabase } from '../../support/stack/object-storage.ts'
 
@@ -82,10 +82,11 @@ const { SkillStore } = await storeIn<{
   }
 }>('skills/version-store.ts')
 
-/** The store of versions; what it journals and which parts are denied is not of this test. */
+/** The store of versions; the journal, denied parts and the quota of bytes are not of this test. */
 function skillsOf(db: ReturnType<typeof newDatabase>) {
   const journal = { append: () => undefined, changesOf: () => [] }
-  const store = new SkillStore(db, (write) => write(), undefined, { journal, denied: { among: () => [] } })
+  const kept = { journal, denied: { among: () => [] }, holdCode: () => ok(true) }
+  const store = new SkillStore(db, (write) => write(), undefined, kept)
   const publish = (
     id: string,
     version: string,
