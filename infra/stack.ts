@@ -45,6 +45,8 @@ export type StackOptions = {
    * `idle`: it is enrolled and does not run, for tests that play a worker themselves or need none.
    */
   readonly worker?: 'idle'
+  /** The worker's program, by its path from the root, for tests that start a bundle of it. */
+  readonly workerProgram?: string
   readonly private_hosts?: readonly string[]
   /**
    * For tests and the demo: channels and upstreams may be on this host. A record also maps public
@@ -142,7 +144,7 @@ async function makeParts(
         : edgeSpec(state, build, edgeAt, secrets),
       say,
     ),
-    worker: new Child(workerSpec(state), say),
+    worker: new Child(workerSpec(state, options.workerProgram), say),
     workerAt: {
       url,
       redisPort: redisAt,

@@ -32,13 +32,21 @@ const user = (): User =>
   userNamed(WORKER_USER) ?? { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
 const asRoot = (): boolean => process.getuid?.() === 0
 
+/** The worker's program, by its path from the root. */
+const PROGRAM = 'worker/main.ts'
+
 /** The worker's command line, with the paths under which its user sees the program and its home. */
-const workerArgv = (state: State, command: 'run' | 'enrol', ...flags: string[]): string[] =>
+export const workerArgv = (
+  state: State,
+  program: string,
+  command: string,
+  flags: readonly string[] = [],
+): string[] =>
   asWorker(user(), { app: ROOT, home: state.worker }, ({ app, home }) =>
     pdeathsig([
       ...['/usr/bin/env', `NODE_COMPILE_CACHE=${join(home, 'cache')}`], // the one of worker/re-exec.ts
       join(app, 'node_modules/.bin/node'),
-      join(app, 'worker/main.ts'),
+      join(app, program),
       command,
       '--config',
       join(home, 'worker.json'),
@@ -121,7 +129,7 @@ export function enrolledWorkerId(state: State): string | undefined {
 
 export async function enrolWorker(state: State, token: string): Promise<Result<void, Refusal>> {
   rmSync(keyFile(state), { force: true })
-  const [file = '', ...args] = workerArgv(state, 'enrol')
+  const [file = '', ...args] = workerArgv(state, PROGRAM, 'enrol')
   const child = spawn(file, args, {
     cwd: ROOT,
     env: { ...ENV, HOME: homePath(state) },
@@ -143,9 +151,9 @@ export async function enrolWorker(state: State, token: string): Promise<Result<v
     : err(`the worker could not be enrolled (${code}): ${Buffer.concat(output).toString().trim()}`)
 }
 
-export const workerSpec = (state: State): ChildSpec => ({
+export const workerSpec = (state: State, program = PROGRAM): ChildSpec => ({
   name: 'worker',
-  argv: workerArgv(state, 'run', '--json'),
+  argv: workerArgv(state, program, 'run', ['--json']),
   env: { ...ENV, HOME: homePath(state) },
   cwd: ROOT,
   log: join(state.log, 'worker.log'),

@@ -6,12 +6,14 @@
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { enableCompileCache, flushCompileCache } from 'node:module'
-import { join } from 'node:path'
+import { extname, join } from 'node:path'
 import { environmentWith } from './config.ts'
 
 /** Megabytes. V8's default of 16 is resident three times over. */
 const YOUNG_GENERATION = '--max-semi-space-size=4'
-const SERVING = join(import.meta.dirname, 'serve-main.ts')
+const ROOT = join(import.meta.dirname, '..')
+/** Tests start a bundle of this program, whose files end otherwise. */
+const SERVING = join(ROOT, 'worker', `serve-main${extname(import.meta.filename)}`)
 
 /** Becomes `serve-main.ts` with these arguments. Returns only on systems without execve. */
 export async function reExecToServe(home: string, args: readonly string[]): Promise<void> {
@@ -44,14 +46,13 @@ async function fillCache(cache: string): Promise<void> {
 
 /** Changes with the version of Node, and with the size or time of any file that may be imported. */
 function digestOfSources(): string {
-  const root = join(import.meta.dirname, '..')
   const files = ['worker', 'shared'].flatMap((room) =>
-    readdirSync(join(root, room), { recursive: true, encoding: 'utf8' }).map((file) =>
-      join(root, room, file),
+    readdirSync(join(ROOT, room), { recursive: true, encoding: 'utf8' }).map((file) =>
+      join(ROOT, room, file),
     ),
   )
   const hash = createHash('sha256').update(process.version)
-  for (const file of [join(root, 'package-lock.json'), ...files.sort()]) {
+  for (const file of [join(ROOT, 'package-lock.json'), ...files.sort()]) {
     const { size, mtimeMs } = statSync(file, { throwIfNoEntry: false }) ?? { size: 0, mtimeMs: 0 }
     hash.update(`${file}\0${size}\0${mtimeMs}\0`)
   }

@@ -1,10 +1,10 @@
-// Bundles a program of ours into one file, for tests that start it again and again: loading the 235
-// modules of the command line one by one costs 0.2 s of CPU, two thirds of a start. The demo and
-// test/journey/command-line.test.ts start cli/main.ts itself.
+// Bundles the programs that tests start again and again: resolving and reading the modules one by
+// one is most of a start, for the 235 of the command line and the 870 of the worker. The demo,
+// test/journey/command-line.test.ts and test/journey/start.test.ts start the sources.
 
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
-import { basename, dirname, join } from 'node:path'
-import { build, type Plugin } from 'esbuild'
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join, relative } from 'node:path'
+import { type BuildOptions, build, type Plugin } from 'esbuild'
 import { ROOT } from '../../infra/state.ts'
 
 const CACHE = join(ROOT, 'node_modules/.cache/countersign/bundled')
@@ -25,28 +25,58 @@ const knowsItsPlace: Plugin = {
 /** Returns the path of the bundle. Compilers and engines remain packages, which only builds load. */
 export async function bundled(entry: string): Promise<string> {
   const outdir = join(CACHE, entry.replaceAll('/', '-').replace(/\.ts$/, ''))
-  const { outputFiles } = await build({
-    absWorkingDir: ROOT,
+  await bundle({
     entryPoints: [entry],
+    outdir,
+    chunkNames: '[name]',
+    external: ['@bytecodealliance/*', 'quickjs-wasi', 'quickjs-wasi/*'],
+    plugins: [knowsItsPlace],
+  })
+  return join(outdir, `${basename(entry, '.ts')}.mjs`)
+}
+
+/**
+ * Returns the path of the bundled worker, from the root. Its folders are those of the sources, as
+ * worker/re-exec.ts expects: `worker/` with the entries, and `shared/`.
+ */
+export const bundledWorker = (): Promise<string> => (worker ??= bundleWorker())
+let worker: Promise<string> | undefined
+
+async function bundleWorker(): Promise<string> {
+  const outdir = join(CACHE, 'worker')
+  await bundle({
+    entryPoints: ['worker/main.ts', 'worker/serve-main.ts'],
+    outbase: '.',
+    outdir,
+    chunkNames: 'shared/[hash]',
+    // For packages in CommonJS, which `require` Node's modules.
+    banner: {
+      js: "import { createRequire as requires } from 'node:module'; const require = requires(import.meta.url)",
+    },
+  })
+  return join(relative(ROOT, outdir), 'worker/main.mjs')
+}
+
+async function bundle(options: BuildOptions & { readonly outdir: string }): Promise<void> {
+  const { outputFiles = [] } = await build({
+    absWorkingDir: ROOT,
     bundle: true,
     splitting: true,
     platform: 'node',
     format: 'esm',
     target: 'node24',
-    outdir,
     outExtension: { '.js': '.mjs' },
-    chunkNames: '[name]',
-    external: ['@bytecodealliance/*', 'quickjs-wasi', 'quickjs-wasi/*'],
-    plugins: [knowsItsPlace],
     write: false,
     logLevel: 'silent',
+    ...options,
   })
-  mkdirSync(outdir, { recursive: true })
-  // Other vitest workers write the same files, so each is replaced whole.
+  // Other vitest workers write the same files, so each is replaced whole, and only if it differs:
+  // the worker's compile cache goes by their times.
   for (const { path, contents } of outputFiles) {
+    if (existsSync(path) && readFileSync(path).equals(contents)) continue
+    mkdirSync(dirname(path), { recursive: true })
     const draft = `${path}.${process.pid}`
     writeFileSync(draft, contents)
     renameSync(draft, path)
   }
-  return join(outdir, `${basename(entry, '.ts')}.mjs`)
 }

@@ -13,6 +13,7 @@ import { signRequest } from '../../../shared/evidence/http-signature.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { client } from '../../../shared/routes/client.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
+import { bundledWorker } from '../../support/bundled.ts'
 import { eventually } from '../../support/eventually.ts'
 import { unwrap } from '../../support/fixtures.ts'
 import { about, HurtStack, processesWith, revive, strike } from '../../support/stack/hurt-stack.ts'
@@ -33,7 +34,7 @@ beforeAll(async () => {
   })
   prepareWorker(clone, { url, redisPort, stack: { concurrency: 4, private_hosts: [] } }, readSecrets(state))
   const refused = (log: () => string) => Promise.resolve(/"code":"worker_in_use"/.test(log()))
-  copy = new Child({ ...workerSpec(clone), ready: refused }, () => undefined)
+  copy = new Child({ ...workerSpec(clone, await bundledWorker()), ready: refused }, () => undefined)
 })
 afterAll(async () => {
   await copy?.kill()

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { inject } from 'vitest'
 import type { DevInfo } from '../../../infra/seed.ts'
 import { type Stack, type StackOptions, startStack } from '../../../infra/stack.ts'
+import { bundledWorker } from '../bundled.ts'
 import { copyOfSeeded } from './seeded-state.ts'
 
 type Options = Omit<StackOptions, 'state'> & {
@@ -42,7 +43,11 @@ async function seed(state: string): Promise<void> {
 
 async function started(options: StackOptions): Promise<Stack> {
   const notes: string[] = []
-  const started = await startStack({ say: (text) => notes.push(text), ...options })
+  const started = await startStack({
+    say: (text) => notes.push(text),
+    workerProgram: await bundledWorker(),
+    ...options,
+  })
   if (!started.ok) throw new Error(`the stack did not start: ${started.error}\n${notes.join('\n')}`)
   return started.value
 }

@@ -17,13 +17,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Queue } from 'bullmq'
 import { afterAll } from 'vitest'
-import { Child, pdeathsig } from '../../../infra/child-process.ts'
+import { Child } from '../../../infra/child-process.ts'
 import { removeEmptyCgroups } from '../../../infra/delegate-cgroup.ts'
-import { userNamed, WORKER_USER } from '../../../infra/packages.ts'
 import { redisProgram, redisSpec, redisUrl } from '../../../infra/redis.ts'
-import { asWorker } from '../../../infra/run-as-user.ts'
 import { freePort, openState, ROOT, readSecrets, type Secrets, type State } from '../../../infra/state.ts'
-import { enrolWorker, prepareWorker, workerSpec } from '../../../infra/worker-process.ts'
+import { enrolWorker, prepareWorker, workerArgv, workerSpec } from '../../../infra/worker-process.ts'
+import { bundledWorker } from '../bundled.ts'
 import { eventually } from '../eventually.ts'
 import { copyOfSeeded } from '../stack/seeded-state.ts'
 import { type FakeCall, FakeEdge, type Proposal } from './fake-edge.ts'
@@ -50,20 +49,22 @@ export async function loneWorkerForTests(): Promise<LoneWorker> {
 export class LoneWorker {
   readonly edge = new FakeEdge()
   readonly state: State
+  readonly #program: string
   readonly #secrets: Secrets
   readonly #redisPort: number
   readonly redis: Child
   readonly process: Child
   #queue: Queue | undefined
 
-  private constructor(state: State, redisPort: number) {
+  private constructor(state: State, program: string, redisPort: number) {
     this.state = state
+    this.#program = program
     this.#secrets = readSecrets(state)
     this.#redisPort = redisPort
-    const program = redisProgram(state)
-    if (program === undefined) throw new Error('redis-server is not installed; `npm test` installs it')
-    this.redis = new Child(redisSpec(state, program, redisPort, this.#secrets), printError)
-    this.process = new Child(workerSpec(state), printError)
+    const redis = redisProgram(state)
+    if (redis === undefined) throw new Error('redis-server is not installed; `npm test` installs it')
+    this.redis = new Child(redisSpec(state, redis, redisPort, this.#secrets), printError)
+    this.process = new Child(workerSpec(state, program), printError)
   }
 
   /**
@@ -83,7 +84,7 @@ export class LoneWorker {
   static async #in(dir: string, concurrency: number): Promise<LoneWorker> {
     const state = openState(dir)
     if (!state.ok) throw new Error(state.error)
-    const lone = new LoneWorker(state.value, await freePort())
+    const lone = new LoneWorker(state.value, await bundledWorker(), await freePort())
     await lone.startRedis()
     await lone.edge.start()
     prepareWorker(
@@ -136,18 +137,7 @@ export class LoneWorker {
       under = [],
     }: { args?: string[]; input?: string; signals?: NodeJS.Signals[]; under?: string[] } = {},
   ): Promise<Ended> {
-    const user = userNamed(WORKER_USER) ?? { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
-    const argv = asWorker(user, { app: ROOT, home: this.state.worker }, ({ app, home }) =>
-      pdeathsig([
-        ...['/usr/bin/env', `NODE_COMPILE_CACHE=${join(home, 'cache')}`],
-        join(app, 'node_modules/.bin/node'),
-        join(app, 'worker/main.ts'),
-        name,
-        '--config',
-        join(home, 'worker.json'),
-        ...args,
-      ]),
-    )
+    const argv = workerArgv(this.state, this.#program, name, args)
     const [file = '', ...rest] = [...under, ...argv]
     const child = spawn(file, rest, {
       cwd: ROOT,

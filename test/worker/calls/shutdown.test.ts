@@ -169,7 +169,7 @@ test('the worker re-executes itself with a smaller memory under the same pid', a
   await lone.start()
   const argv = readFileSync(`/proc/${lone.process.pid}/cmdline`, 'latin1').split('\0')
   expect(argv[1]).toMatch(/^--max-semi-space-size=/)
-  expect(argv[2]).toMatch(/worker\/serve-main\.ts$/)
+  expect(argv[2]).toMatch(/worker\/serve-main\.mjs$/)
   expect(argv.slice(3, 5)).toEqual(['--config', expect.stringMatching(/worker\.json$/)])
 })
 
