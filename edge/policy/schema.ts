@@ -19,15 +19,23 @@ export function tenantSchema(base: Schema, tools: ToolTypes): Schema {
   if (all === undefined || execution === undefined || !('attributes' in execution))
     throw new Error('the policy schema has no record `Execution`') // a bug: the schema is ours
   const actions: typeof all.actions = { ...all.actions }
+  const commonTypes: typeof all.commonTypes = { ...all.commonTypes }
+  /** The names of contexts by their arguments: the engine reads each once, however many tools share it. */
+  const contexts = new Map<string, string>()
   for (const [name, { args, groups }] of tools) {
-    const context =
-      args === null ? undefined : { type: 'Record' as const, attributes: { ...execution.attributes, args } }
+    const member = { memberOf: groups.map((id) => ({ id })) }
+    if (args === null) {
+      actions[`tool.execute/${name}`] = member
+      continue
+    }
+    const key = JSON.stringify(args)
+    const type = contexts.get(key) ?? `Execution_${contexts.size}`
+    contexts.set(key, type)
+    commonTypes[type] ??= { type: 'Record', attributes: { ...execution.attributes, args } }
     actions[`tool.execute/${name}`] = {
-      memberOf: groups.map((id) => ({ id })),
-      ...(context === undefined
-        ? {}
-        : { appliesTo: { principalTypes: ['Agent'], resourceTypes: ['Tool'], context } }),
+      ...member,
+      appliesTo: { principalTypes: ['Agent'], resourceTypes: ['Tool'], context: { type } },
     }
   }
-  return { ...base, '': { ...all, actions } }
+  return { ...base, '': { ...all, commonTypes, actions } }
 }

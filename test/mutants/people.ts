@@ -404,6 +404,18 @@ export const PEOPLE: readonly Held[] = [
   },
   {
     area: 'policy',
+    file: 'edge/policy/schema.ts',
+    tests: ['test/edge/policy/schema.test.ts'],
+    lines: [
+      [
+        'const key = JSON.stringify(args)',
+        "const key = ''",
+        'A rule about one tool is checked against the arguments of another.',
+      ],
+    ],
+  },
+  {
+    area: 'policy',
     file: 'edge/policy/text-limits.ts',
     tests: ['test/edge/policy/validation.test.ts'],
     titled: 'deep brackets',

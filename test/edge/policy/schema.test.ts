@@ -8,7 +8,7 @@ import { getCedarSDKVersion, getCedarVersion, isAuthorized } from '@cedar-policy
 import { describe, expect, test } from 'vitest'
 import { NOTHING } from '../../../edge/call/usage.ts'
 import { argumentTypes, typeText } from '../../../edge/policy/argument-typing.ts'
-import { type CedarValueJson, readSchema } from '../../../edge/policy/engine.ts'
+import { type CedarValueJson, readSchema, validate } from '../../../edge/policy/engine.ts'
 import { tenantSchema } from '../../../edge/policy/schema.ts'
 import { argumentCheck } from '../../../edge/tools/argument-check.ts'
 import { checkSchema, type Schema } from '../../../edge/tools/schema-rules.ts'
@@ -200,6 +200,22 @@ test('arguments of another version of the tool are refused, not converted', () =
   const schema = object({ x: { type: 'integer' } })
   for (const x of ['1', 1.5, true, [1], { x: 1 }])
     expect(seen(schema, { x })).toMatchObject({ code: 'invalid_arguments' })
+})
+
+test('a thousand tools with the same arguments share one type, and another tool has its own', () => {
+  const taking = (type: string) => ({
+    args: argumentTypes(object({ n: { type } })).record,
+    groups: ['tool.execute'],
+  })
+  const alike = Array.from({ length: 1_000 }, (_, i) => [`t${i}`, taking('integer')] as const)
+  const schema = tenantSchema(BASE, new Map([...alike, ['other', taking('string')]]))
+  // Cedar reads the whole schema on each change of a policy or tool: a context each would be 1.5 MB.
+  expect(JSON.stringify(schema).length).toBeLessThan(250_000)
+  const errorsOf = (tool: string): number => {
+    const rule = `forbid (principal, action == Action::"tool.execute/${tool}", resource) when { context.args has n && context.args.n > 1 };`
+    return validate(schema, { rule }).errors.length
+  }
+  expect(['t0', 't999', 'other'].map(errorsOf)).toEqual([0, 0, 1])
 })
 
 test('arguments that fit a schema convert to a request that Cedar accepts for the derived type', () => {
