@@ -82,7 +82,7 @@ const { SkillStore } = await storeIn<{
   }
 }>('skills/version-store.ts')
 
-/** The store of versions; what it journals and which parts are denied is not of this test. */
+/** The store of versions; what it journals and which parts are denied is not tested here. */
 function skillsOf(db: ReturnType<typeof newDatabase>) {
   const journal = { append: () => undefined, changesOf: () => [] }
   const store = new SkillStore(db, (write) => write(), undefined, { journal, denied: { among: () => [] } })

@@ -245,7 +245,7 @@ test('at most `upstream_notes` progress messages of one call are kept', async ()
   expect(kept?.stderr.trimEnd().split('\n')).toEqual(Array.from({ length: 200 }, (_, n) => `note ${n}`))
 })
 
-test('progress that is no number is left out, and the call goes on', async () => {
+test('progress that is not a number is left out, and the call continues', async () => {
   const upstream = await protect('modern')
   const progress = [{ toString: 5, valueOf: 5 }, 'half', 1]
   upstream.fake.behaviours.set(
