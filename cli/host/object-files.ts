@@ -96,7 +96,7 @@ export const databasesIn = (objects: string): string[] => filesIn(objects, DATAB
 export const logsIn = (objects: string): string[] =>
   databasesIn(objects).filter((path) => /^countersign-log\/[0-9a-f]{64}\./.test(path))
 
-/** When the restores were made that the installation's journal has. */
+/** The times of the restores that the installation's journal has. */
 export function journalledRestores(objects: string): ReadonlySet<number> {
   const found = new Set<number>()
   for (const path of filesIn(objects, DATABASE).filter((one) => INSTALLATION.test(one))) {

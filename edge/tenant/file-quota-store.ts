@@ -16,7 +16,7 @@ import { filesHeld, filesSums } from './tables.ts'
  */
 const REPORT_MS = LIMITS.file_named_ms + 2 * LIMITS.file_unnamed_ms
 
-/** Holders that are no agents: no agent has a slash in its name. */
+/** Holders that are not agents: no agent has a slash in its name. */
 const SKILLS = 'skills/'
 /** A skill for its storage; null for the code of all versions. */
 const holderOf = (skill: string | null): string => `${SKILLS}${skill ?? ''}`

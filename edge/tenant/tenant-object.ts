@@ -518,7 +518,7 @@ export class TenantObject extends DurableObject<Env> {
   async holdSkill(skill: string, bytes: number): Promise<Result<true>> {
     return this.#files.holdForSkill(skill, bytes, this.#storageQuota())
   }
-  /** A call that runs on while its tenant is deleted must not leave anything behind. */
+  /** A call that is still running while its tenant is deleted must not leave anything behind. */
   #storageQuota(): number {
     return this.#directory.state === 'deleted' ? 0 : this.#tenancy.quota().files_bytes
   }

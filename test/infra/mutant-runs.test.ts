@@ -18,7 +18,7 @@ test('a copy of the tree has the installed packages and no cache of the checkout
   expect(readdirSync(modules).filter((name) => /cache|^\.vite/.test(name))).toEqual([])
 })
 
-test('a mutant whose tests compare the whole machine is judged beside no other', () => {
+test('a mutant whose tests compare the whole machine is judged while no other runs', () => {
   const lane = (file: string) => laneOf({ tests: [file] })
   expect([
     lane('test/escape/process/orphans.test.ts'),

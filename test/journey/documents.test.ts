@@ -87,10 +87,12 @@ describe('commands', () => {
     'every command of %s does what the document says',
     { timeout: 300_000 },
     async (document) => {
-      const folder = mkdtempSync(join(tmpdir(), 'countersign-document-'))
-      folders.push(folder)
+      // Commands may also write next to the folder that they run in.
+      const outer = mkdtempSync(join(tmpdir(), 'countersign-document-'))
+      folders.push(outer)
+      const folder = join(outer, 'reader')
       const state = dirname(stack.state.dev)
-      mkdirSync(join(folder, '.countersign'))
+      mkdirSync(join(folder, '.countersign'), { recursive: true })
       symlinkSync(stack.state.dev, join(folder, '.countersign/dev.json'))
       // As infra/start.ts writes it; test/journey/start.test.ts checks that it does.
       writeFileSync(

@@ -7,8 +7,8 @@ import { testProjects } from '../../infra/testing/projects.ts'
 import type { Tests } from './verdict.ts'
 
 /**
- * withStack: one at a time, because a stack takes most of the machine. alone: beside no other run,
- * because its tests compare the whole machine before and after.
+ * withStack: one at a time, because a stack takes most of the machine. alone: while no other run is
+ * active, because its tests compare the whole machine before and after.
  */
 export type Lane = 'alone' | 'withStack' | 'without'
 

@@ -111,7 +111,7 @@ export const UPSTREAMS: readonly Held[] = [
     area: 'upstreams',
     file: 'shared/mcp/tool-result.ts',
     tests: DEFINITIONS,
-    titled: 'of a block whose members',
+    titled: 'if the members of a block',
     lines: [
       [
         "(typeof value === 'string' ? value : 'unknown')",

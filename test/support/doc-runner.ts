@@ -142,7 +142,6 @@ export class Shell {
   }
 }
 
-/** Runs the steps in order, in the folder in which a reader would work. */
 /** A shell in a new folder, with a stack, for the tests of a file. */
 export async function shellForTests(
   options: Omit<StackOptions, 'state'> = {},
@@ -158,6 +157,7 @@ export async function shellForTests(
   return { folder, shell }
 }
 
+/** Runs the steps in order, in the folder in which a reader would work. */
 export async function follow(steps: readonly Step[], shell: Shell, folder: string): Promise<void> {
   const ids = new Ids()
   for (const step of steps) {

@@ -175,7 +175,7 @@ test('a Slack button answers once, even when pressed twice or replayed, and a la
   await replaced(call, 'Denied by ann through slack')
 })
 
-test('a press in Slack is acknowledged after 2 s (`slack_ack_ms`), and what it began goes on', async () => {
+test('a press in Slack is acknowledged after 2 s (`slack_ack_ms`), and the work that it began continues', async () => {
   await room()
   const { first } = await askInSlack()
   const slow = Promise.withResolvers<void>()

@@ -134,7 +134,7 @@ describe('long but simple conditions are explained', () => {
   })
 })
 
-test('alternatives are tried with 1 MiB of requests in all (`explanation_tried_chars`), so fewer of a long one', () => {
+test('the requests of all tried alternatives have at most 1 MiB (`explanation_tried_chars`), so fewer long ones are tried', () => {
   // The values 0 to 3 meet another rule, so the fifth alternative is the first that helps.
   const isOneOf = (count: number): string => many(count, (i) => `context.args.n == ${i}`).join(' || ')
   const text =

@@ -475,7 +475,7 @@ test('M06 a listener gets notifications about its tasks and its list of tools, a
   await exchange.end()
 })
 
-test('a listener follows 32 tasks (`mcp_listened_tasks`), and is told which', async () => {
+test('a listener follows 32 tasks (`mcp_listened_tasks`), and the answer says which', async () => {
   const { client, meta } = await calls.clientInRun('modern', TASKS)
   const created = await Promise.all(
     Array.from({ length: 33 }, (_, n) => client.call(sensitive, { text: `${n}` }, { meta, wait: 0 })),

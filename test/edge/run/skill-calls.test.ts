@@ -1,4 +1,4 @@
-// A claimed skill call ends with an attestation, also if the edge fails in the middle of it.
+// A claimed skill call ends with an attestation, even if the edge fails in the middle of it.
 
 import { expect, test, vi } from 'vitest'
 import type { Outcome } from '../../../shared/plan/plan.ts'

@@ -1,5 +1,5 @@
-// Promise: whoever waits for a call is answered after a limit, and the call goes on. The limits of
-// this edge are shorter than the real ones.
+// Promise: a client that waits for a call gets an answer within a limit, and the call continues.
+// The limits of this edge are shorter than the real ones.
 
 import { performance } from 'node:perf_hooks'
 import { afterAll, expect, test } from 'vitest'
@@ -107,7 +107,7 @@ test('L2 a process gets the grant of its claim again for `claim_again_ms`, and t
   unwrap(await peer.settle(claim)) // the grant that it has counts
 })
 
-test('an operator who lists the tools of a server is told after `upstream_listing_ms` that no worker took the call, which is then cancelled', async () => {
+test('an operator who lists the tools of a server learns after `upstream_listing_ms` that no worker took the call, which is then cancelled', async () => {
   const params = { name: 'unserved' }
   unwrap(await root('putUpstream', { params, body: { kind: 'stdio', command: ['true'] } }))
   expect(refusalOf(await root('refreshUpstream', { params, body: {} }))).toBe('503 unavailable')
@@ -120,7 +120,7 @@ test('an operator who lists the tools of a server is told after `upstream_listin
   })
 })
 
-test('of the MCP requests of all agents of a tenant `mcp_holds_tenant` are held, and one more is answered as pending at once', async () => {
+test('`mcp_holds_tenant` MCP requests of all agents of a tenant are held, and one more is answered as pending at once', async () => {
   const other = await fixtures.agent()
   const [mine, theirs] = [calls, new McpCalls(fixtures, other)]
   const send = async (of: McpCalls) => {

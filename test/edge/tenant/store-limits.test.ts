@@ -82,7 +82,7 @@ const { SkillStore } = await storeIn<{
   }
 }>('skills/version-store.ts')
 
-/** The store of versions; the journal, denied parts and the quota of bytes are not of this test. */
+/** The store of versions; its journal, which parts are denied and the quota of bytes are not tested here. */
 function skillsOf(db: ReturnType<typeof newDatabase>) {
   const journal = { append: () => undefined, changesOf: () => [] }
   const kept = { journal, denied: { among: () => [] }, holdCode: () => ok(true) }

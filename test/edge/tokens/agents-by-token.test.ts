@@ -183,7 +183,7 @@ test('A02 a token that brings its own key is refused, though its signature is va
   await expectRefused(await sign(stranger, idp.claims(stack.url)), 'signature') // it has the key id of a key of the issuer
 })
 
-test('A01 a token whose issuer is no text is refused like that of an unknown issuer', async () => {
+test('A01 a token whose issuer is not a text is refused like one of an unknown issuer', async () => {
   unwrap(await put())
   for (const iss of [undefined, 5, [NAME], { toString: 5, valueOf: 5 }] as unknown[])
     await expectRefused(await sign(ec, { ...idp.claims(stack.url), iss: iss as string }), 'issuer') // no text

@@ -112,7 +112,7 @@ test('G06 uniqueItems is accepted only with a small maxItems, because it compare
   expect(refusals(over({ type: 'array', uniqueItems: false }))).toEqual([])
 })
 
-test('a limit that is an object is refused, also one that can’t be converted to a number', () => {
+test('a limit that is an object is refused, even one that can’t be converted to a number', () => {
   for (const maxItems of [{}, [5], { toString: 5, valueOf: 5 }])
     expect(refusals(over({ type: 'array', uniqueItems: true, maxItems }))).toContain('/properties/a/maxItems')
 })

@@ -189,7 +189,7 @@ describe('a whole result', () => {
     ])
   })
 
-  test('of a block whose members have other types than the protocol says, only their size is passed on', () => {
+  test('if the members of a block have types other than the protocol says, only their size is passed on', () => {
     const odd = { toString: 5, valueOf: 5 }
     const words = (block: Json) => toolResult(undefined, { content: [block] }, (value) => value).output
     expect(words({ type: odd })).toBe('[unknown unknown, not passed on]')

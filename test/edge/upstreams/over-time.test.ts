@@ -245,7 +245,7 @@ test('at most `upstream_notes` progress messages of one call are kept', async ()
   expect(kept?.stderr.trimEnd().split('\n')).toEqual(Array.from({ length: 200 }, (_, n) => `note ${n}`))
 })
 
-test('progress that is no number is left out, and the call goes on', async () => {
+test('progress that is not a number is left out, and the call continues', async () => {
   const upstream = await protect('modern')
   const progress = [{ toString: 5, valueOf: 5 }, 'half', 1]
   upstream.fake.behaviours.set(
@@ -290,7 +290,7 @@ test('a tenant has at most as many upstreams as `upstreams` allows, and a known 
   unwrap(await put(stored.at(-1) ?? ''))
 })
 
-test('of 64 calls of upstreams in flight (`upstream_calls`) one agent has 30 to an upstream, and its others wait', async () => {
+test('64 calls of upstreams are in flight (`upstream_calls`): one agent has 30 of them to one upstream, and its others wait', async () => {
   // Half of 64 are kept for another tenant, and one each for another agent and another upstream.
   expect(LIMITS.upstream_calls).toBe(64)
   const [upstream, other] = [await protect('modern'), await protect('modern')]

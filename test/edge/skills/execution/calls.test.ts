@@ -248,7 +248,9 @@ describe('results and logs of skills', () => {
     const body = { value, tools: [`${logs}_run`, `${fails}_run`] }
     unwrap(await fixtures.root('putSecret', { params, body }))
     const capabilities = { log: true as const, secrets: [name] }
-    /** A text in which the secret begins ten characters before this place, and which goes on behind. */
+    /**
+     * A text in which the secret begins ten characters before this place, with more text after it.
+     */
     const around = (cut: number) => `${'x'.repeat(cut - 10)}${value}${'y'.repeat(50_000)}`
     const logged = around(LIMITS.skill_log_chars - 'warn: '.length)
     const write = [...w.i32(1_024), ...w.i32(4), ...w.i32(1_028), ...w.i32(logged.length), ...w.call(0)]

@@ -1,5 +1,6 @@
 // The edge's side of a skill call, attacked by an isolate that a skill controls: it may send any
-// requests in any order, and return any account of the call. The call ends, and its evidence holds.
+// requests in any order, and return any account of the call. The call ends, and its evidence
+// verifies.
 
 import { expect, test } from 'vitest'
 import { skillStatement } from '../../../../edge/call/skill-statement.ts'
