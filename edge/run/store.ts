@@ -381,7 +381,8 @@ export class RunStore {
 
   /** Only if the call has not changed since it was sent: a later change has to be sent as well. */
   markMirrored({ proposal, status }: CallRecord): void {
-    this.#q.markMirrored.run({ n: proposal.n, record: { proposal, status } })
+    // drizzle encodes a placeholder's value where it is stored, and not where it is compared.
+    this.#q.markMirrored.run({ n: proposal.n, record: JSON.stringify({ proposal, status }) })
   }
 
   live(): CallRecord[] {
