@@ -2,7 +2,8 @@
 // it (L5). It owns the in-memory parts of one RunObject and performs the effects of each commit.
 
 import { callId } from '../../shared/ids.ts'
-import type { Result } from '../../shared/result.ts'
+import { ok, type Result } from '../../shared/result.ts'
+import type { Page } from '../archive/entry.ts'
 import { type Env, identityOf } from '../bindings.ts'
 import { hasEnded } from '../call/lifecycle.ts'
 import type { RunRow } from '../call/run.ts'
@@ -15,6 +16,7 @@ import type { FileStore } from './file-store.ts'
 import { FileUploads } from './file-uploads.ts'
 import { needsWorker, Outbox } from './outbox.ts'
 import { OutputSubscribers } from './output-subscribers.ts'
+import type { SealedRows } from './sealing/sealed-rows.ts'
 import { RunStore } from './store.ts'
 import { type CallChange, type Doorbell, type FollowUp, RunTransaction } from './transaction.ts'
 import { UsageLedger } from './usage-ledger.ts'
@@ -43,6 +45,7 @@ export type RunReads = Pick<
   | 'unmirrored'
   | 'live'
   | 'pendingApprovals'
+  | 'lastEntryAt'
   | 'journal'
   | 'attestation'
   | 'snapshot'
@@ -68,6 +71,10 @@ export class RunContext {
   readonly withdrawnAnswers = new Set<string>()
   /** Requests that are being answered, by a client's id for them, and the call of each. */
   readonly requests = new Map<string, number>()
+  /** How many transactions have been committed while this object is in memory. */
+  changes = 0
+  /** When the rows of the run were last stored again. */
+  unsealedAt = 0
   readonly #ctx: DurableObjectState
   readonly #store: RunStore
   readonly #commits: GroupCommit
@@ -87,6 +94,45 @@ export class RunContext {
     this.#commits = new GroupCommit(ctx.storage)
     this.#alarm = new Alarm(ctx.storage, () => store.nextDue())
     this.#row = store.run()
+  }
+
+  get isEmpty(): boolean {
+    return this.#store.isEmpty
+  }
+
+  get isSealed(): boolean {
+    return this.#store.isSealed
+  }
+
+  get storedBytes(): number {
+    return this.#ctx.storage.sql.databaseSize
+  }
+
+  get migration(): number {
+    return this.#store.migration
+  }
+
+  /** All rows of the run, table by table. The caller may pause between two pages. */
+  pages(): Generator<Page> {
+    return this.#store.pages()
+  }
+
+  /** From now on the run is what these rows say, and this object stores nothing of it. */
+  async holdSealed(rows: SealedRows): Promise<void> {
+    this.#store.holdSealed(rows)
+    const row = this.#store.run()
+    this.#row = row === undefined ? undefined : { ...row, logged: row.seq } // nothing is sealed before that
+    if (rows.migration === this.migration) return
+    await this.transact((tx) => {
+      tx.putBack()
+      return ok(true)
+    })
+  }
+
+  /** The rows are in the archive, and removed here. */
+  async becomeSealed(rows: SealedRows): Promise<void> {
+    const removed = this.#ctx.storage.deleteAll() // takes effect at once
+    await Promise.all([removed, this.holdSealed(rows)])
   }
 
   /** The current row of the run; undefined until it is created. */
@@ -114,11 +160,19 @@ export class RunContext {
       },
       ({ tx }) => {
         this.#row = tx.row
+        this.#committed()
         for (const next of tx.followUps) this.#follow(next)
         if (tx.row?.calls === 0) this.arm(Date.now() + (this.outbox.isListed ? IDLE_CHECK_MS : LIST_AGAIN_MS))
       },
     )
     return committed.then(({ result }) => result)
+  }
+
+  #committed(): void {
+    this.changes++
+    if (!this.#store.committed()) return
+    this.unsealedAt = Date.now()
+    this.arm(this.unsealedAt + identityOf(this.env).sealAfterMs)
   }
 
   #follow(next: FollowUp): void {

@@ -18,7 +18,8 @@ import type { Run } from '../../shared/wire/runs.ts'
 import type { Claim, Settlement } from '../../shared/wire/workers.ts'
 import type { Preview } from '../approvals/argument-edits.ts'
 import type { FullText } from '../approvals/card.ts'
-import { type Env, identityOf } from '../bindings.ts'
+import { archiveOf } from '../archive/archive-of.ts'
+import { archiveObject, type Env, identityOf } from '../bindings.ts'
 import type { Canceller } from '../call/lifecycle.ts'
 import type { RunOwner, RunRecord } from '../call/run.ts'
 import type { WorkerKey } from '../call/settlement.ts'
@@ -41,6 +42,7 @@ import type { StoredFile } from './file-uploads.ts'
 import type { OutputUpdate, StreamPosition, Subscriber } from './output-subscribers.ts'
 import * as reads from './reads.ts'
 import { rehearseRun, type Script } from './rehearse.ts'
+import { loadSealed, sealIfRested } from './sealing/sealing.ts'
 import { runView } from './views.ts'
 import * as workerCalls from './worker-calls.ts'
 
@@ -54,7 +56,8 @@ export class RunObject extends DurableObject<Env> {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
     const { restores } = identityOf(env)
-    // Before any request reaches the run. A failure rejects, which ends the object.
+    // Both before any request reaches the run. A failure rejects, which ends the object.
+    if (this.#run.isEmpty) void ctx.blockConcurrencyWhile(() => loadSealed(this.#run, ctx.id.name ?? ''))
     if (restores > 0) void ctx.blockConcurrencyWhile(() => endCallsOfBackup(this.#run, restores))
   }
 
@@ -259,6 +262,9 @@ export class RunObject extends DurableObject<Env> {
   /** Part of deleting the tenant. Returns the session of the run, if the run existed. */
   async erase(): Promise<Pick<RunRecord, 'agent' | 'session'> | null> {
     const record = this.#run.row?.record
+    this.#run.changes++ // an entry that is being made is not stored
+    if (record !== undefined)
+      await archiveObject(this.env, record.tenant, archiveOf(record.id)).drop(record.id)
     await eraseObject(this.ctx)
     return record === undefined ? null : { agent: record.agent, session: record.session }
   }
@@ -268,9 +274,10 @@ export class RunObject extends DurableObject<Env> {
   override async alarm(): Promise<void> {
     const { row, outbox, uploads } = this.#run
     this.#run.alarmRang()
-    if (row === undefined) return
-    if (await isDeleted(this.env, row.record.tenant)) return eraseObject(this.ctx)
+    if (row === undefined || this.#run.isSealed) return
+    if (await isDeleted(this.env, row.record.tenant)) return void (await this.erase())
     await handleDueCalls(this.#run)
     await Promise.all([outbox.flush(this.#run), uploads.report(this.#run)])
+    await sealIfRested(this.#run)
   }
 }

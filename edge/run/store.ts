@@ -8,16 +8,20 @@ import type { Envelope } from '../../shared/evidence/dsse.ts'
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
 import { entryHash, GENESIS } from '../../shared/evidence/journal.ts'
 import { callId } from '../../shared/ids.ts'
+import type { Page, Row } from '../archive/entry.ts'
 import type { CallRecord } from '../call/lifecycle.ts'
 import type { RunRecord, RunRow, StoredOutput } from '../call/run.ts'
 import type { Snapshot } from '../decision/snapshot.ts'
 import { type Database, preparedOnce } from '../platform/database.ts'
 import { Tables } from '../platform/object-tables.ts'
 import { FileStore } from './file-store.ts'
+import { type SealedRows, sealedReads } from './sealing/sealed-rows.ts'
 import { attestations, calls, journal, output, run, snapshots } from './tables.ts'
 
 /** The most journal entries that one read returns. */
 export const PAGE = 500
+/** The rows of one statement of an export. An output has up to 1 MiB. */
+const ROWS = 8
 
 /** The keys by which an equal proposal finds the call: its idempotency key, or its content. */
 export type CallKeys = { readonly key: string | null; readonly joinKey: string | null }
@@ -177,6 +181,7 @@ function recordStatements(db: Database) {
       .from(journal)
       .where(eq(journal.seq, p('seq')))
       .prepare(),
+    lastEntry: db.select({ at: journal.at }).from(journal).orderBy(desc(journal.seq)).limit(1).prepare(),
     saveAttestation: db
       .insert(attestations)
       .values({ n: p('n'), envelope: p('envelope'), grant: p('grant') })
@@ -245,29 +250,127 @@ const prepared = preparedOnce((db) => ({
   ...recordStatements(db),
 }))
 
+type Statements = ReturnType<typeof prepared>
+/** A statement on the object's storage, or on the rows of a sealed run. */
+type Queries = { readonly [K in keyof Statements]: Pick<Statements[K], 'get' | 'all' | 'run'> }
+
 export class RunStore {
+  readonly #storage: DurableObjectStorage
   readonly #tables: Tables
-  readonly #statements: ReturnType<typeof prepared>
+  readonly #statements: Statements
   readonly files: FileStore
+  /** The rows of a sealed run, of which the object stores nothing. */
+  #sealed: { readonly rows: SealedRows; readonly queries: Queries } | undefined
+  /** The open transaction has stored the sealed rows again. */
+  #isPutBack = false
 
   constructor(ctx: DurableObjectState) {
+    this.#storage = ctx.storage
     this.#tables = new Tables(ctx, { migrations, schemas }, [...INDEXES, 'output', 'files', 'file_parts'])
     this.#statements = prepared(ctx.storage)
-    this.files = new FileStore(ctx.storage, this.#tables)
+    this.files = new FileStore(ctx.storage, {
+      has: (name) => this.#tables.has(name),
+      add: (...names) => this.#add(...names),
+    })
   }
 
-  get #q() {
+  get #q(): Queries {
+    if (this.isSealed && this.#sealed !== undefined) return this.#sealed.queries
     this.#tables.make()
     return this.#statements
+  }
+
+  #add(...names: readonly string[]): void {
+    this.putBack()
+    this.#tables.add(...names)
+  }
+
+  /** Call it when a transaction is committed. Returns whether it has stored sealed rows again. */
+  committed(): boolean {
+    const isUnsealed = this.#isPutBack
+    if (isUnsealed) this.#sealed = undefined
+    this.#isPutBack = false
+    return isUnsealed
   }
 
   /** Call it if a transaction is rolled back: it may have made the tables. */
   rolledBack(): void {
     this.#tables.forget()
+    this.#isPutBack = false
+  }
+
+  get isSealed(): boolean {
+    return this.#sealed !== undefined && !this.#isPutBack
+  }
+
+  /** Whether the object stores nothing, and holds no sealed rows. */
+  get isEmpty(): boolean {
+    return !this.#tables.exist && !this.isSealed
+  }
+
+  /**
+   * From now on reads find these rows, of which the object stores nothing. The first write of a
+   * transaction stores them again.
+   */
+  holdSealed(rows: SealedRows): void {
+    this.#tables.forget()
+    const writes = Object.fromEntries(
+      Object.keys(this.#statements).map((name) => [
+        name,
+        { run: (values: Record<string, unknown>) => this.#unsealed(name as keyof Statements).run(values) },
+      ]),
+    )
+    // Each statement is in one of the two: only reads are used with `get` and `all`.
+    this.#sealed = { rows, queries: { ...writes, ...sealedReads(rows, PAGE) } as unknown as Queries }
+  }
+
+  #unsealed<K extends keyof Statements>(name: K): Queries[K] {
+    this.putBack()
+    return this.#statements[name]
+  }
+
+  /** Stores the sealed rows in tables of their version, which are then migrated like any object's. */
+  putBack(): void {
+    if (this.#sealed === undefined || this.#isPutBack) return
+    const { rows } = this.#sealed
+    this.#isPutBack = true
+    this.#tables.makeAt(rows.migration, rows.tables)
+    for (const table of rows.tables) {
+      const columns = Object.keys(rows.of(table)[0] ?? {})
+      const insert = `INSERT INTO "${table}" (${columns.map((column) => `"${column}"`)}) VALUES (${columns.map(() => '?')})`
+      for (const row of rows.of(table)) this.#storage.sql.exec(insert, ...Object.values(row))
+    }
+    this.#tables.upgrade()
+    if (rows.of('calls').length > 1) this.#tables.add(...INDEXES)
+  }
+
+  get migration(): number {
+    return this.#tables.migration
+  }
+
+  /** All rows of the run, table by table. The caller may pause between two pages. */
+  *pages(): Generator<Page> {
+    for (const table of this.#tables.all) {
+      let last = -1
+      for (let rows = this.#rowsAfter(table, last); rows.length > 0; rows = this.#rowsAfter(table, last)) {
+        last = Number(rows.at(-1)?.['_row'])
+        yield { table, rows: rows.map(({ _row, ...row }) => row) }
+      }
+    }
+  }
+
+  #rowsAfter(table: string, last: number): Row[] {
+    const text = `SELECT rowid AS _row, * FROM "${table}" WHERE rowid > ? ORDER BY rowid LIMIT ${ROWS}`
+    return this.#storage.sql.exec(text, last).toArray()
+  }
+
+  /** When the journal's last entry was written; null without one. */
+  lastEntryAt(): number | null {
+    return this.#q.lastEntry.get()?.at ?? null
   }
 
   run(): RunRow | undefined {
-    return this.#tables.exist ? this.#q.run.get() : undefined
+    return this.isEmpty ? undefined : this.#q.run.get()
   }
 
   createRun(record: RunRecord): RunRow {
@@ -296,7 +399,7 @@ export class RunStore {
 
   /** Asked before the run exists, when its tables must not be made yet: that is another commit. */
   callByKey(key: string): CallRecord | undefined {
-    if (!this.#tables.exist) return undefined
+    if (this.isEmpty) return undefined
     return this.#q.callByKey.get({ key })?.record
   }
 
@@ -307,7 +410,7 @@ export class RunStore {
     unmirrored: boolean,
   ): void {
     const { proposal, status } = record
-    if (proposal.n === 2) this.#tables.add(...INDEXES)
+    if (proposal.n === 2) this.#add(...INDEXES)
     this.#q.insertCall.run({
       n: proposal.n,
       state: status.state,
@@ -452,12 +555,12 @@ export class RunStore {
   }
 
   saveOutput(n: number, stream: 'stdout' | 'stderr', offset: number, bytes: Buffer): void {
-    this.#tables.add('output')
+    this.#add('output')
     this.#q.saveOutput.run({ n, stream, offset, bytes })
   }
 
   get #hasOutput(): boolean {
-    return this.#tables.has('output')
+    return this.isSealed || this.#tables.has('output')
   }
 
   outputEnd(n: number, stream: 'stdout' | 'stderr'): number {

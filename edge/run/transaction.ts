@@ -154,6 +154,11 @@ export class RunTransaction {
     this.#followUps.push({ kind: 'run' })
   }
 
+  /** Stores the rows of a sealed run again. Every write does so; this is for a run that is not changed. */
+  putBack(): void {
+    this.#store.putBack()
+  }
+
   /** Stores a policy snapshot, once for each digest. */
   keepSnapshot(snapshot: Snapshot): void {
     this.#store.keepSnapshot(snapshot)

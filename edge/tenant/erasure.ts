@@ -2,9 +2,12 @@
 // be repeated. An object whose name is unknown here is unreachable behind the tenant's tombstone;
 // such a run removes itself when its alarm fires.
 
+import { archiveOf } from '../archive/archive-of.ts'
+import { isDamaged } from '../archive/entry.ts'
 import type { Env } from '../bindings.ts'
 import {
   agentQuestions,
+  archiveObject,
   channelObject,
   logObject,
   poolObject,
@@ -48,10 +51,19 @@ export async function eraseOthers(
 
 const eraseRuns = (env: Env, tenant: string, runs: readonly string[]): Promise<void> =>
   inTurns(runs, async (run) => {
-    const of = await runObject(env, tenant, run).erase()
+    const of = await runObject(env, tenant, run)
+      .erase()
+      .catch((thrown: unknown) => dropDamaged(env, tenant, run, thrown))
     if (of !== null) await sessionObject(env, { tenant, ...of }).erase()
   })
 
 async function inTurns(names: readonly string[], erase: (name: string) => Promise<unknown>): Promise<void> {
   for (let i = 0; i < names.length; i += AT_ONCE) await Promise.all(names.slice(i, i + AT_ONCE).map(erase))
+}
+
+/** A run whose archive entry is damaged can't be loaded, so its entry goes without it. */
+async function dropDamaged(env: Env, tenant: string, run: string, thrown: unknown): Promise<null> {
+  if (!isDamaged(thrown)) throw thrown
+  await archiveObject(env, tenant, archiveOf(run)).drop(run)
+  return null
 }

@@ -35,6 +35,7 @@ export type Area =
   | 'tokens'
   | 'upstreams'
   | 'backups'
+  | 'archives'
 
 /** `gains`: what an attacker would gain if the line were broken in this way. */
 export type Line = readonly [text: string, becomes: string, gains: string]
