@@ -12,6 +12,7 @@ import { sha256 } from '../../shared/bytes/json.ts'
 import { splitId } from '../../shared/ids.ts'
 import type { Call } from '../../shared/wire/calls.ts'
 import { attested, journalOf } from '../support/auditor.ts'
+import { countersign } from '../support/countersign.ts'
 import { eventually } from '../support/eventually.ts'
 import { Fixtures, refusalOf, unwrap } from '../support/fixtures.ts'
 import { HurtStack, insist, revive, strike } from '../support/stack/hurt-stack.ts'
@@ -174,6 +175,7 @@ test('L2 an equal proposal with the key of a sealed call returns that call, and 
   const again = fixtures.name()
   const keyed = await ranCall(inRun.run, again)
   await Promise.all([sealed(alone.run), sealed(inRun.run)])
+  await whileDead(() => undefined) // so that no object has them in memory
   expect(await propose(undefined, tool, key)).toEqual(alone)
   expect(await propose(inRun.run, tool, again)).toEqual(keyed)
   const other = { tool, args: { text: 'other' } }
@@ -286,12 +288,12 @@ test('the sealed runs of a deleted tenant are removed, also one with a damaged e
 
 test('SIGKILL at any moment of sealing and storing again loses no call and repeats none', async () => {
   const runs: Call[][] = []
-  for (let round = 0; round < 6; round++) {
+  for (let round = 0; round < 5; round++) {
     const fresh = await Promise.all(Array.from({ length: 6 }, () => ranCall()))
     runs.push(...fresh.map((call) => [call]))
     // Those of earlier rounds are sealed, and get another call now and then.
     for (const calls of runs.filter((_, i) => i % 5 === round % 5)) calls.push(await ranCall(calls[0]?.run))
-    await sleep(900 * REST_S + 400 * round)
+    await sleep(900 * REST_S + 350 * round)
     await whileDead(() => undefined)
   }
   for (const calls of runs) {
@@ -324,6 +326,19 @@ test('after a crash between the entry and the removal of the rows, the run is it
     for (const side of ['', '-wal', '-shm']) rmSync(file + side, { force: true })
   })
   expect([await read(call), await read(second)]).toEqual([call, second])
+})
+
+test('a backup has the entries of sealed runs', async () => {
+  const call = await ranCall()
+  await sealed(call.run)
+  const folder = join(hurt.stack.state.dir, 'backup')
+  const { code, err } = await countersign(['backup', folder], {
+    env: { COUNTERSIGN_STATE: hurt.stack.state.dir },
+  })
+  expect([code, err]).toEqual([0, ''])
+  const copy = fileOf('archive', archiveOf(call.run)).replace(hurt.stack.state.edge, folder)
+  const copied = query(copy, 'select digest from parts where run = ? order by part', call.run)
+  expect(copied).toEqual(entryOf(call.run))
 })
 
 test('a damaged entry is reported with its own code, and nothing of it is answered', async () => {
