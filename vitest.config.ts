@@ -34,14 +34,14 @@ const processes = {
   sequence: { groupOrder: 1 },
 } as const
 
-/** The rules of wrangler.toml: `.wasm` is a compiled module, Cedar is text. */
+/** The rules of wrangler.toml: `.wasm` is a compiled module, Cedar and SQL are text. */
 const asBundled = {
   name: 'as-bundled',
   enforce: 'pre',
   load: (id: string): string | undefined => {
     const read = `import { readFileSync } from 'node:fs'; const bytes = readFileSync(${JSON.stringify(id)})\n`
     if (id.endsWith('.wasm')) return `${read}export default new WebAssembly.Module(bytes)`
-    return /\.cedar(?:schema)?$/.test(id) ? `${read}export default bytes.toString()` : undefined
+    return /\.(?:cedar(?:schema)?|sql)$/.test(id) ? `${read}export default bytes.toString()` : undefined
   },
 } as const
 /** `npm test` also reads vitest's JSON report. */

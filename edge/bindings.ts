@@ -2,10 +2,13 @@
 // other file reads the environment.
 
 import { hkdfSync } from 'node:crypto'
+import { z } from 'zod'
 import type { PrivateJwk, Signer } from '../shared/evidence/dsse.ts'
 import { signerFromJwk } from '../shared/evidence/dsse.ts'
 import { INSTALLATION_LOG, runObjectName } from '../shared/ids.ts'
+import { LIMITS } from '../shared/limits.ts'
 import { Restore } from '../shared/wire/restore.ts'
+import type { ArchiveObject } from './archive/archive-object.ts'
 import type { ChannelObject } from './channels/channel-object.ts'
 import type { InstallationObject } from './installation/installation-object.ts'
 import type { LogObject } from './log/log-object.ts'
@@ -29,6 +32,7 @@ export type Env = {
   CHANNEL: DurableObjectNamespace<ChannelObject>
   SKILL: DurableObjectNamespace<SkillObject>
   INSTALLATION: DurableObjectNamespace<InstallationObject>
+  ARCHIVE: DurableObjectNamespace<ArchiveObject>
   /**
    * Turns components into modules (edge/skills/transpiler). A separate Worker, because it is large.
    */
@@ -53,6 +57,8 @@ export type Env = {
    * (`Restore`). On Cloudflare the operator sets it after a point-in-time recovery.
    */
   RESTORED?: string
+  /** How long an ended run rests before it is sealed, in seconds; by default `LIMITS.seal_after_s`. */
+  SEAL_AFTER_S?: string
   /**
    * The network through which channels send (self-hosted). It reaches no private address, whatever
    * a name resolves to. Without it channels use the platform's `fetch`.
@@ -80,7 +86,11 @@ export type Identity = {
   restore: Restore | null
   /** How often the storage was restored. */
   restores: number
+  /** How long an ended run rests before it is sealed. */
+  sealAfterMs: number
 }
+
+const Seconds = z.coerce.number().int().min(1)
 
 let cached: { key: string; identity: Identity } | undefined
 
@@ -108,6 +118,8 @@ export function identityOf(env: Env): Identity {
     publicUrl: env.PUBLIC_URL.replace(/\/$/, ''),
     restore,
     restores: restore?.restores ?? 0,
+    sealAfterMs:
+      1_000 * (env.SEAL_AFTER_S === undefined ? LIMITS.seal_after_s : Seconds.parse(env.SEAL_AFTER_S)),
   }
   cached = { key: env.EDGE_SIGNING_KEY, identity }
   return identity
@@ -178,3 +190,6 @@ export const skillObject = (env: Env, tenant: string, skill: string) =>
   env.SKILL.getByName(`${tenant}/${skill}`) as unknown as RpcStub<SkillObject>
 /** Runs the trials of a tenant. No skill has an empty name. */
 export const trialObject = (env: Env, tenant: string) => skillObject(env, tenant, '')
+/** The sealed runs of a tenant; `archive` is one of `archiveOf`. */
+export const archiveObject = (env: Env, tenant: string, archive: string) =>
+  env.ARCHIVE.getByName(`${tenant}/${archive}`) as unknown as RpcStub<ArchiveObject>

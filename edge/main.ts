@@ -3,6 +3,7 @@
 import { serve } from './router.ts'
 
 // biome-ignore-start lint/performance/noBarrelFile: the platform finds the objects' classes among the entry's exports
+export { ArchiveObject } from './archive/archive-object.ts'
 export { ChannelObject } from './channels/channel-object.ts'
 export { InstallationObject } from './installation/installation-object.ts'
 export { LogObject } from './log/log-object.ts'

@@ -35,6 +35,7 @@ import { tenantRoutes } from './api/tenants.ts'
 import { upstreamRoutes } from './api/upstreams.ts'
 import type { Verbs } from './api/verb.ts'
 import { workerRoutes } from './api/workers.ts'
+import { isDamaged } from './archive/entry.ts'
 import type { Env } from './bindings.ts'
 import { identityOf } from './bindings.ts'
 import { requirePermission } from './decision/decide.ts'
@@ -240,7 +241,9 @@ app.onError((error, context) => {
   const { raw } = context.req
   const request_id = requestId(raw)
   logError(error, { request_id })
-  const internal = failure('internal', `an internal error of the edge, logged as ${request_id}`)
+  const internal = isDamaged(error)
+    ? failure('archive_damaged', `the run can't be read from its archive, logged as ${request_id}`)
+    : failure('internal', `an internal error of the edge, logged as ${request_id}`)
   return context.req.path === ROUTES.adviseClaudeCode.path
     ? hookRefusal(internal)
     : refusal(raw, identityOf(context.env).publicUrl, internal)

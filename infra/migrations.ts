@@ -21,6 +21,7 @@ const ROOMS = {
   channel: 'channels',
   skill: 'skills',
   installation: 'installation',
+  archive: 'archive',
 }
 
 for (const [object, room] of Object.entries(ROOMS)) {

@@ -53,6 +53,8 @@ export type StackOptions = {
    * origins to test servers here.
    */
   readonly loopbackChannels?: true | Readonly<Record<string, string>>
+  /** How long an ended run rests before it is sealed, instead of the setting of the environment. */
+  readonly sealAfterS?: number
   /** Restart parts that die unexpectedly. Tests that kill parts leave it off. */
   readonly supervise?: boolean
   readonly say?: Say
@@ -132,6 +134,7 @@ async function makeParts(
     publicUrl,
     redisPort: redisAt,
     loopbackChannels: options.loopbackChannels === true ? {} : options.loopbackChannels,
+    sealAfterS: options.sealAfterS,
   }
   return ok({
     url,

@@ -65,6 +65,14 @@ export function wantedPort(): number | undefined {
   return Number.isInteger(port) && port > 0 && port < 65_536 ? port : undefined
 }
 
+/** COUNTERSIGN_SEAL_AFTER_S: how long an ended run rests before it is sealed, in seconds. */
+export const sealAfter = (): string | undefined => process.env['COUNTERSIGN_SEAL_AFTER_S'] || undefined
+
+export const sealAfterRefusal = (): Refusal | undefined =>
+  /^[1-9]\d{0,8}$/.test(sealAfter() ?? '1')
+    ? undefined
+    : `COUNTERSIGN_SEAL_AFTER_S is \`${sealAfter()}\`; set it to a number of seconds, from 1`
+
 export const stateDir = (): string => resolve(process.env['COUNTERSIGN_STATE'] || join(ROOT, '.countersign'))
 
 export function openState(dir: string): Result<State, Refusal> {

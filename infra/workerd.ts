@@ -9,7 +9,7 @@ import { type ChildSpec, pdeathsig } from './child-process.ts'
 import type { EdgeBuild } from './edge-build.ts'
 import { publicNetwork } from './public-network.ts'
 import { redisUrl } from './redis.ts'
-import { ROOT, type Secrets, type State, writePrivate } from './state.ts'
+import { ROOT, type Secrets, type State, sealAfter, writePrivate } from './state.ts'
 
 export const COMPATIBILITY_DATE = '2026-11-01'
 
@@ -26,6 +26,7 @@ const OBJECTS = [
   { className: 'ChannelObject', binding: 'CHANNEL', uniqueKey: 'countersign-channel' },
   { className: 'SkillObject', binding: 'SKILL', uniqueKey: 'countersign-skill' },
   { className: 'InstallationObject', binding: 'INSTALLATION', uniqueKey: 'countersign-installation' },
+  { className: 'ArchiveObject', binding: 'ARCHIVE', uniqueKey: 'countersign-archive' },
 ] as const
 
 const FROM_ENVIRONMENT = [
@@ -85,6 +86,7 @@ const edgeConfig = (
   address: string,
   standIns: EdgeEndpoints['loopbackChannels'],
   restored: string | undefined,
+  sealAfterS: string | undefined,
 ): string => `# Written at every start; changes here are lost.
 using Workerd = import "/workerd/workerd.capnp";
 
@@ -116,6 +118,7 @@ const edge :Workerd.Worker = (
       ...FROM_ENVIRONMENT.map((name) => `(name = "${name}", fromEnvironment = "${name}")`),
       '(name = "ONE_PROCESS", text = "yes")',
       ...(restored === undefined ? [] : [`(name = "RESTORED", text = ${JSON.stringify(restored)})`]),
+      ...(sealAfterS === undefined ? [] : [`(name = "SEAL_AFTER_S", text = ${JSON.stringify(sealAfterS)})`]),
       '(name = "OUTSIDE", service = "outside")',
       '(name = "TRANSPILER", service = "transpiler")',
       '(name = "LOADER", workerLoader = ())',
@@ -147,6 +150,8 @@ export type EdgeEndpoints = {
   readonly redisPort: number
   /** The address that browsers use, if it differs. */
   readonly publicUrl?: string | undefined
+  /** Instead of the setting of the environment. */
+  readonly sealAfterS?: number | undefined
   /**
    * For tests and the demo: channels and upstreams may be on this host, and requests to one of
    * these origins go to the server given for it.
@@ -173,7 +178,14 @@ export function edgeSpec(state: State, build: EdgeBuild, at: EdgeEndpoints, secr
   cpSync(build.transpiler, join(bundle, TRANSPILER), { recursive: true })
   writePrivate(
     config,
-    edgeConfig(bundle, objects, `${at.host}:${at.port}`, at.loopbackChannels, restoreOf(objects)),
+    edgeConfig(
+      bundle,
+      objects,
+      `${at.host}:${at.port}`,
+      at.loopbackChannels,
+      restoreOf(objects),
+      at.sealAfterS?.toString() ?? sealAfter(),
+    ),
   )
   const url = `http://127.0.0.1:${at.port}`
   return {

@@ -257,6 +257,12 @@ export const FAILURES = {
   never_claimed: us(200, 'propose it again; if it needs a worker, first check that one runs in its pool'),
   // Us
   unavailable: temporary(503, 'us', 1, 'try again shortly'),
+  archive_damaged: {
+    status: 500,
+    fault: 'us',
+    retry: false,
+    todo: 'restore a backup (docs/operations.md)',
+  },
   internal: us(500, 'report it with the `request_id` of this response'),
 } as const satisfies Record<string, Entry>
 

@@ -81,8 +81,11 @@ export const isSharedRun = (run: string): boolean => run.charAt(4) === '4'
  * The name of a run's object. Runs share one if they are of one agent (three characters of its hash)
  * and of the same 2^20 milliseconds (the first six characters of ten for the time).
  */
-export const runObjectName = (tenant: string, run: string): string =>
-  isSharedRun(run) ? `${tenant}/runs_${run.slice(4, 10)}${run.slice(14, 17)}` : `${tenant}/${run}`
+export const runObjectName = (tenant: string, run: string): string => `${tenant}/${objectOfRun(run)}`
+
+/** The name of a run's object within the tenant. */
+export const objectOfRun = (run: string): string =>
+  isSharedRun(run) ? `runs_${run.slice(4, 10)}${run.slice(14, 17)}` : run
 
 export type KeyKind = 'agent' | 'operator' | 'enrol'
 export type ParsedKey = { kind: KeyKind; tenant: string; id: string }

@@ -113,6 +113,17 @@ export const LIMITS = {
   backup_pause_ms: 4_000,
   /** Restores whose reasons no edge has journalled yet. Each start of the edge gets them all. */
   restores_unjournalled: 8,
+  /**
+   * A run is sealed when it has ended and rested for this long; the operator can set it. Most clients
+   * that ask again do so within minutes.
+   */
+  seal_after_s: 3600,
+  /** A run that is younger is never sealed, so a new run asks no archive. */
+  seal_never_before_ms: 1_000,
+  /** The rows of a run that is sealed. A read of a sealed run holds them all in memory. */
+  sealed_run_bytes: 16 * MiB,
+  /** A part of an archive entry before compression: 2 ms of work, between which others run. */
+  archive_part_chars: 64 * KiB,
   /** The manifest of a backup: about 250 bytes for each file, so a million files. */
   backup_manifest_bytes: 256 * MiB,
   /**

@@ -134,6 +134,8 @@ export type Head = { readonly size: number; readonly root: string }
 export function headOf(path: string, size?: number): Head {
   const db = new DatabaseSync(path)
   try {
+    const isErased = db.prepare("select 1 from sqlite_schema where name = 'leaves'").get() === undefined
+    if (isErased) return { size: 0, root: size === undefined || size === 0 ? root(0, () => '') : '' } // its tenant was deleted
     const [{ n } = {}] = db.prepare('select count(*) as n from leaves').all()
     const leaf = db.prepare('select hash from leaves where "index" = ?')
     const node = db.prepare('select hash from nodes where level = ? and "index" = ?')

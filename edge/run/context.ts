@@ -50,7 +50,10 @@ export type RunReads = Pick<
 > & { readonly files: Pick<FileStore, 'fits' | 'held' | 'list' | 'sized' | 'whole' | 'part' | 'nextDue'> }
 
 /** The part of the object's runs that one of them needs. */
-type RunsOfObject = Pick<Runs, 'env' | 'store' | 'commits' | 'log' | 'arm' | 'keep' | 'isCurrent'>
+type RunsOfObject = Pick<
+  Runs,
+  'env' | 'store' | 'commits' | 'log' | 'arm' | 'keep' | 'isCurrent' | 'committed'
+>
 
 export class RunContext {
   readonly id: string
@@ -120,6 +123,7 @@ export class RunContext {
       },
       ({ tx }) => {
         this.#row = tx.row
+        this.#runs.committed()
         for (const next of tx.followUps) this.#follow(next)
         if (tx.row?.calls === 0) this.arm(Date.now() + (this.outbox.isListed ? IDLE_CHECK_MS : LIST_AGAIN_MS))
       },

@@ -22,7 +22,6 @@ import { type Env, identityOf } from '../bindings.ts'
 import type { Canceller } from '../call/lifecycle.ts'
 import type { RunOwner, RunRecord } from '../call/run.ts'
 import type { WorkerKey } from '../call/settlement.ts'
-import { eraseObject } from '../platform/database.ts'
 import type { RehearsalOutcome } from '../rehearsal/past-call.ts'
 import type { Responder } from './approval-answers.ts'
 import * as approvals from './approval-reads.ts'
@@ -40,6 +39,7 @@ import { Runs } from './object/runs.ts'
 import type { OutputUpdate, StreamPosition, Subscriber } from './output-subscribers.ts'
 import * as reads from './reads.ts'
 import { rehearseRun, type Script } from './rehearse.ts'
+import { loadSealed } from './sealing/sealing.ts'
 import { runView } from './views.ts'
 import * as workerCalls from './worker-calls.ts'
 
@@ -263,12 +263,13 @@ export class RunRequests {
 /** One run, or the short runs of an agent that were made at about the same time. */
 export class RunObject extends DurableObject<Env> {
   readonly #runs = new Runs(this.ctx, this.env)
-  #isErased = false
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
     const { restores } = identityOf(env)
-    // Before any request reaches a run. A failure rejects, which ends the object.
+    // Both before any request reaches a run. A failure rejects, which ends the object.
+    if (this.#runs.store.isEmpty)
+      void ctx.blockConcurrencyWhile(() => loadSealed(this.#runs, ctx.id.name ?? ''))
     if (restores > 0)
       void ctx.blockConcurrencyWhile(() => {
         const live = this.#runs.store.runsLive()
@@ -285,9 +286,8 @@ export class RunObject extends DurableObject<Env> {
 
   /** Part of deleting the tenant. Returns the agents and sessions of the runs that existed. */
   async erase(): Promise<Array<Pick<RunRecord, 'agent' | 'session'>>> {
-    const owners = this.#isErased ? [] : this.#runs.store.owners()
-    this.#isErased = true
-    await eraseObject(this.ctx)
+    const owners = this.#runs.store.owners()
+    await this.#runs.erase()
     return owners
   }
 

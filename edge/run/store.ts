@@ -26,10 +26,9 @@ import { type Database, preparedOnce } from '../platform/database.ts'
 import type { Tables } from '../platform/object-tables.ts'
 import { FileStore } from './file-store.ts'
 import { INDEXES, type ObjectStore, ROWS_OF_RUN, UNLISTED } from './object/object-store.ts'
+import { PAGE } from './page.ts'
+import type { SealedReads } from './sealing/sealed-rows.ts'
 import { attestations, calls, journal, output, run, snapshots } from './tables.ts'
-
-/** The most journal entries that one read returns. */
-export const PAGE = 500
 
 /** The keys by which an equal proposal finds the call: its idempotency key, or its content. */
 export type CallKeys = { readonly key: string | null; readonly joinKey: string | null }
@@ -278,12 +277,18 @@ const statementsOn = (scope: Scope) =>
 const ofOneRun = statementsOn(ONE_RUN)
 const ofManyRuns = statementsOn(OF_MANY)
 
+type Statements = ReturnType<typeof ofOneRun>
+/** A statement on the object's storage, or on the rows of a sealed object. */
+type Queries = { readonly [K in keyof Statements]: Pick<Statements[K], 'get' | 'all' | 'run'> }
+
 export class RunStore {
   readonly #object: ObjectStore
   readonly #tables: Tables
   readonly #id: string
   readonly #isShared: boolean
-  readonly #statements: ReturnType<typeof ofOneRun>
+  readonly #statements: Statements
+  /** The statements of a sealed object: reads on its rows, and writes that store these again first. */
+  #onSealed: { readonly reads: SealedReads; readonly queries: Queries } | undefined
   /** Undefined until the run is created. */
   #number: number | undefined
   readonly files: FileStore
@@ -295,12 +300,37 @@ export class RunStore {
     this.#isShared = isSharedRun(id)
     this.#statements = (this.#isShared ? ofManyRuns : ofOneRun)(object.storage)
     this.#number = object.numberOf(id)
-    this.files = new FileStore(object.storage, this.#tables, () => (this.#isShared ? this.#place : null))
+    const tables = {
+      has: (name: string) => this.#tables.has(name),
+      add: (...names: readonly string[]) => object.addTables(...names),
+    }
+    this.files = new FileStore(object.storage, tables, () => (this.#isShared ? this.#place : null))
   }
 
-  get #q() {
+  get #q(): Queries {
+    const { sealed } = this.#object
+    if (sealed !== undefined) return this.#queriesOn(sealed)
     this.#tables.make()
     return this.#statements
+  }
+
+  #queriesOn(reads: SealedReads): Queries {
+    if (this.#onSealed?.reads === reads) return this.#onSealed.queries
+    const writes = Object.fromEntries(
+      Object.keys(this.#statements).map((name) => [
+        name,
+        {
+          run: (values: Record<string, unknown>) => {
+            this.#object.putBack()
+            return this.#statements[name as keyof Statements].run(values)
+          },
+        },
+      ]),
+    )
+    // Each statement is in one of the two: only reads are used with `get` and `all`.
+    const queries = { ...writes, ...reads } as unknown as Queries
+    this.#onSealed = { reads, queries }
+    return queries
   }
 
   /** No row has the number of a run that is not created. */
@@ -324,7 +354,7 @@ export class RunStore {
 
   /** Call it if a transaction is rolled back: it may have made the run, or tables. */
   rolledBack(isCreated: boolean): void {
-    this.#tables.forget()
+    this.#object.rolledBack()
     if (isCreated) return
     this.#object.takeBack(this.#id)
     this.#number = undefined
@@ -377,7 +407,7 @@ export class RunStore {
     unmirrored: boolean,
   ): void {
     const { proposal, status } = record
-    if (proposal.n > 1 || this.#place > 0) this.#tables.add(...INDEXES)
+    if (proposal.n > 1 || this.#place > 0) this.#object.addTables(...INDEXES)
     this.#q.insertCall.run({
       n: this.#at(proposal.n),
       state: status.state,
@@ -442,7 +472,8 @@ export class RunStore {
 
   /** Only if the call has not changed since it was sent: a later change has to be sent as well. */
   markMirrored({ proposal, status }: CallRecord): void {
-    this.#q.markMirrored.run({ n: this.#at(proposal.n), record: { proposal, status } })
+    // drizzle encodes a placeholder's value where it is stored, and not where it is compared.
+    this.#q.markMirrored.run({ n: this.#at(proposal.n), record: JSON.stringify({ proposal, status }) })
   }
 
   live(): CallRecord[] {
@@ -514,12 +545,12 @@ export class RunStore {
   }
 
   saveOutput(n: number, stream: 'stdout' | 'stderr', offset: number, bytes: Buffer): void {
-    this.#tables.add('output')
+    this.#object.addTables('output')
     this.#q.saveOutput.run({ n: this.#at(n), stream, offset, bytes })
   }
 
   get #hasOutput(): boolean {
-    return this.#tables.has('output')
+    return this.#object.sealed !== undefined || this.#tables.has('output')
   }
 
   outputEnd(n: number, stream: 'stdout' | 'stderr'): number {
@@ -533,6 +564,7 @@ export class RunStore {
   }
 
   dropOutput(n: number): void {
+    this.#object.putBack()
     if (this.#hasOutput) this.#q.dropOutput.run({ n: this.#at(n) })
   }
 

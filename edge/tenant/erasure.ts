@@ -3,6 +3,8 @@
 // such a run removes itself when its alarm fires.
 
 import { runObjectName } from '../../shared/ids.ts'
+import { dropEntry } from '../archive/drop-entry.ts'
+import { isDamaged } from '../archive/entry.ts'
 import type { Env } from '../bindings.ts'
 import {
   agentQuestions,
@@ -52,11 +54,20 @@ export async function eraseOthers(
 const eraseRuns = (env: Env, tenant: string, runs: readonly string[]): Promise<void> => {
   const byObject = new Map(runs.map((run) => [runObjectName(tenant, run), run]))
   return inTurns([...byObject.values()], async (run) => {
-    const owners = await runsObject(env, tenant, run).erase()
+    const owners = await runsObject(env, tenant, run)
+      .erase()
+      .catch((thrown: unknown) => dropDamaged(env, tenant, run, thrown))
     await inTurns(owners, (owner) => sessionObject(env, { tenant, ...owner }).erase())
   })
 }
 
 async function inTurns<T>(names: readonly T[], erase: (name: T) => Promise<unknown>): Promise<void> {
   for (let i = 0; i < names.length; i += AT_ONCE) await Promise.all(names.slice(i, i + AT_ONCE).map(erase))
+}
+
+/** An object whose archive entry is damaged can't be loaded, so its entry goes without it. */
+async function dropDamaged(env: Env, tenant: string, run: string, thrown: unknown): Promise<[]> {
+  if (!isDamaged(thrown)) throw thrown
+  await dropEntry(env, tenant, run)
+  return []
 }

@@ -1,6 +1,7 @@
 // All mutants, in the order in which they run.
 
 import { AGREEMENT } from './agreement.ts'
+import { ARCHIVES } from './archives.ts'
 import { BACKUPS } from './backups.ts'
 import { CLIENTS } from './clients.ts'
 import { DECISIONS } from './decisions.ts'
@@ -27,4 +28,5 @@ export const MUTANTS = mutantsOf([
   ...UPSTREAMS,
   ...BACKUPS,
   ...RUNS,
+  ...ARCHIVES,
 ])

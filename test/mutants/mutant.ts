@@ -36,6 +36,7 @@ export type Area =
   | 'upstreams'
   | 'backups'
   | 'runs'
+  | 'archives'
 
 /** `gains`: what an attacker would gain if the line were broken in this way. */
 export type Line = readonly [text: string, becomes: string, gains: string]

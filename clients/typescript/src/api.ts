@@ -38,6 +38,7 @@ export type Code =
   | 'already_ended'
   | 'approval_cancelled'
   | 'approval_expired'
+  | 'archive_damaged'
   | 'attestation_invalid'
   | 'bad_signature'
   | 'body_too_large'

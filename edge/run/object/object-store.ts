@@ -6,11 +6,14 @@ import { isNotNull, lte, type SQL, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/durable-sqlite'
 import migrations from '../../../migrations/run/migrations.js'
 import schemas from '../../../migrations/run/schemas.json' with { type: 'json' }
+import { isSharedRun } from '../../../shared/ids.ts'
 import { LIMITS } from '../../../shared/limits.ts'
+import type { Page, Row } from '../../archive/entry.ts'
 import type { RunRecord } from '../../call/run.ts'
 import { Tables } from '../../platform/object-tables.ts'
 import { FileStore } from '../file-store.ts'
-import { calls, run } from '../tables.ts'
+import { type SealedReads, type SealedRows, sealedReads } from '../sealing/sealed-rows.ts'
+import { calls, journal, run } from '../tables.ts'
 
 /**
  * A run's number is part of the keys of its rows: call n of run r has the key r × 2^32 + n, and its
@@ -28,6 +31,8 @@ const LATER: readonly string[] = [...INDEXES, 'output', 'files', 'file_parts']
 
 /** The most due calls that one alarm handles; it rings again at once. */
 const AT_ONCE = 200
+/** The rows of one statement of an export. An output has up to 1 MiB. */
+const ROWS = 8
 
 export class ObjectStore {
   readonly storage: DurableObjectStorage
@@ -37,6 +42,10 @@ export class ObjectStore {
   #next = 0
   #unlogged: string[] = []
   #reportedAt = 0
+  /** The rows of a sealed object, which stores nothing. */
+  #sealed: { readonly rows: SealedRows; readonly reads: SealedReads } | undefined
+  /** The open transaction has stored the sealed rows again. */
+  #isPutBack = false
 
   constructor(ctx: DurableObjectState) {
     this.storage = ctx.storage
@@ -48,6 +57,10 @@ export class ObjectStore {
   get #numbers(): Map<string, number> {
     if (this.#known !== undefined) return this.#known
     this.#known = new Map()
+    for (const { id, record } of this.sealed?.run.all({}) ?? []) {
+      this.#known.set(record.id, id - 1)
+      this.#next = id
+    }
     if (!this.tables.exist) return this.#known
     const id = sql<string>`${run.record} ->> '$.id'`
     const isLogged = sql<number>`${run.logged} >= ${run.seq}`
@@ -88,17 +101,115 @@ export class ObjectStore {
 
   /** Some run, if there is one. All are of one tenant. */
   some(): RunRecord | undefined {
+    if (this.sealed !== undefined) return this.sealed.run.all({})[0]?.record
     return this.tables.exist ? this.#db.select().from(run).limit(1).get()?.record : undefined
   }
 
   /** The agent and session of each run. */
   owners(): Array<Pick<RunRecord, 'agent' | 'session'>> {
+    if (this.sealed !== undefined)
+      return this.sealed.run.all({}).map(({ record: { agent, session } }) => ({ agent, session }))
     if (!this.tables.exist) return []
     const field = (name: 'agent' | 'session') => sql<string>`${run.record} ->> ${`$.${name}`}`
     return this.#db
       .selectDistinct({ agent: field('agent'), session: field('session') })
       .from(run)
       .all()
+  }
+
+  // ── Sealing ──
+
+  /** Reads of the sealed rows; undefined unless the object is sealed. */
+  get sealed(): SealedReads | undefined {
+    return this.#isPutBack ? undefined : this.#sealed?.reads
+  }
+
+  /** Whether the object stores nothing, and holds no sealed rows. */
+  get isEmpty(): boolean {
+    return !this.tables.exist && this.sealed === undefined
+  }
+
+  /** Makes tables or indexes that are needed from now on, also in a sealed object. */
+  addTables(...names: readonly string[]): void {
+    this.putBack()
+    this.tables.add(...names)
+  }
+
+  /**
+   * From now on reads find these rows, of which the object stores nothing. The first write of a
+   * transaction stores them again.
+   */
+  holdSealed(rows: SealedRows): void {
+    this.tables.forget()
+    this.#sealed = { rows, reads: sealedReads(rows) }
+    this.#known = undefined
+  }
+
+  /** Stores the sealed rows in tables of their version, which are then migrated like any object's. */
+  putBack(): void {
+    if (this.#sealed === undefined || this.#isPutBack) return
+    const { rows } = this.#sealed
+    this.#isPutBack = true
+    this.tables.makeAt(rows.migration, rows.tables)
+    for (const table of rows.tables) {
+      const columns = Object.keys(rows.of(table)[0] ?? {})
+      const insert = `INSERT INTO "${table}" (${columns.map((column) => `"${column}"`)}) VALUES (${columns.map(() => '?')})`
+      for (const row of rows.of(table)) this.storage.sql.exec(insert, ...Object.values(row))
+    }
+    this.tables.upgrade()
+    if (rows.of('calls').length > 1) this.tables.add(...INDEXES)
+  }
+
+  /** Call it when a transaction is committed. Returns whether it has stored sealed rows again. */
+  committed(): boolean {
+    const isUnsealed = this.#isPutBack
+    if (isUnsealed) this.#sealed = undefined
+    this.#isPutBack = false
+    return isUnsealed
+  }
+
+  /** Call it if a transaction is rolled back: it may have made tables. */
+  rolledBack(): void {
+    this.tables.forget()
+    this.#isPutBack = false
+  }
+
+  /** All rows of the object, table by table. The caller may pause between two pages. */
+  *pages(): Generator<Page> {
+    for (const table of this.tables.all) {
+      let last = -1
+      for (let rows = this.#rowsAfter(table, last); rows.length > 0; rows = this.#rowsAfter(table, last)) {
+        last = Number(rows.at(-1)?.['_row'])
+        yield { table, rows: rows.map(({ _row, ...row }) => row) }
+      }
+    }
+  }
+
+  #rowsAfter(table: string, last: number): Row[] {
+    const text = `SELECT rowid AS _row, * FROM "${table}" WHERE rowid > ? ORDER BY rowid LIMIT ${ROWS}`
+    return this.storage.sql.exec(text, last).toArray()
+  }
+
+  /** When an entry was last added to a journal; null without one. */
+  lastEntryAt(): number | null {
+    const latest = sql<number | null>`max(${journal.at})`
+    return this.tables.exist ? (this.#db.select({ at: latest }).from(journal).get()?.at ?? null) : null
+  }
+
+  /**
+   * Whether the object has calls, of which all receivers know the end. An object of one run does not
+   * store what the log has of it.
+   */
+  isDelivered(): boolean {
+    if (!this.tables.exist) return false
+    const counts = this.#db
+      .select({ calls: sql<number>`count(*)`, unmirrored: sql<number>`total(${calls.unmirrored})` })
+      .from(calls)
+      .get()
+    const unlogged = this.#db.select({ id: run.id }).from(run).where(sql`${run.logged} < ${run.seq}`)
+    const [id = ''] = this.runs
+    const isLogged = !isSharedRun(id) || unlogged.limit(1).get() === undefined
+    return counts !== undefined && counts.calls > 0 && counts.unmirrored === 0 && isLogged
   }
 
   /** Takes the runs whose last entries were not in the log when the object started. */

@@ -2,13 +2,15 @@
 // delivery to the log.
 
 import { isSharedRun } from '../../../shared/ids.ts'
-import type { Env } from '../../bindings.ts'
+import { dropEntry } from '../../archive/drop-entry.ts'
+import { type Env, identityOf } from '../../bindings.ts'
 import { isDeleted } from '../../directory/directory.ts'
 import { Alarm } from '../../platform/alarm.ts'
 import { eraseObject } from '../../platform/database.ts'
 import { GroupCommit } from '../../platform/group-commit.ts'
 import { handleDueCalls } from '../commands/handle-due.ts'
 import { RunContext } from '../context.ts'
+import { sealIfRested } from '../sealing/sealing.ts'
 import { LogDelivery } from './log-delivery.ts'
 import { ObjectStore } from './object-store.ts'
 
@@ -23,6 +25,10 @@ export class Runs {
   readonly #ctx: DurableObjectState
   readonly #alarm: Alarm
   readonly #held = new Map<string, Held>()
+  /** How many transactions have been committed while this object is in memory. */
+  changes = 0
+  /** When the rows of a sealed object were last stored again. */
+  unsealedAt = 0
 
   constructor(ctx: DurableObjectState, env: Env) {
     this.env = env
@@ -80,6 +86,14 @@ export class Runs {
     this.#ctx.waitUntil(this.use(id, () => work))
   }
 
+  /** Called after each transaction. */
+  committed(): void {
+    this.changes++
+    if (!this.store.committed()) return
+    this.unsealedAt = Date.now()
+    this.arm(this.unsealedAt + identityOf(this.env).sealAfterMs)
+  }
+
   /** Wakes the object at `due` or earlier. */
   arm(due: number): void {
     this.#alarm.arm(due)
@@ -92,13 +106,31 @@ export class Runs {
   async alarm(): Promise<void> {
     if (this.#alarm.rang()) for (const { run } of this.#held.values()) run.leases.restartAll()
     const some = this.store.some()
-    if (some === undefined) return
-    if (await isDeleted(this.env, some.tenant)) return eraseObject(this.#ctx)
+    if (some === undefined || this.store.sealed !== undefined) return
+    if (await isDeleted(this.env, some.tenant)) return this.erase()
     const due = isSharedRun(some.id) ? this.store.runsDue(Date.now()) : [some.id]
     await Promise.all(due.map((id) => this.use(id, handleDue)))
     await this.log.deliver([...due, ...this.store.takeUnlogged()])
     const next = this.store.nextDue()
     if (next !== null) this.arm(next)
+    await sealIfRested(this)
+  }
+
+  /** Removes the object and its entry in an archive. */
+  async erase(): Promise<void> {
+    this.changes++ // an entry that is being made is not stored
+    const some = this.store.some()
+    if (some !== undefined) await dropEntry(this.env, some.tenant, some.id)
+    await eraseObject(this.#ctx)
+    this.store.tables.forget()
+  }
+
+  /** Whether the tenant's log and lists have all of the object's runs. */
+  async isDelivered(): Promise<boolean> {
+    if (!this.store.isDelivered()) return false
+    const [id = ''] = this.store.runs
+    if (isSharedRun(id)) return true
+    return this.use(id, ({ row, outbox }) => outbox.isListed && row !== undefined && row.logged === row.seq)
   }
 }
 

@@ -12,7 +12,9 @@ export function objectOn(db: DatabaseSync): ObjectState {
     if (values.length === 0 && text.includes(';')) db.exec(text) // several statements
     const statement = db.prepare(text.includes(';') ? 'select 1 where false' : text)
     statement.setReturnArrays(true)
-    const rows = statement.all(...(values as SQLInputValue[])) as unknown as unknown[][]
+    const rows = (statement.all(...(values as SQLInputValue[])) as unknown as unknown[][]).map(
+      (row) => row.map((value) => (value instanceof Uint8Array ? new Uint8Array(value).buffer : value)), // as workerd does
+    )
     const columns = statement.columns().map(({ name }) => name)
     return {
       toArray: () => rows.map((row) => Object.fromEntries(row.map((value, i) => [columns[i], value]))),

@@ -41,6 +41,7 @@ Code = Literal[
     "already_ended",
     "approval_cancelled",
     "approval_expired",
+    "archive_damaged",
     "attestation_invalid",
     "bad_signature",
     "body_too_large",

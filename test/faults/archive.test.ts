@@ -1,0 +1,420 @@
+// Promise: a run that has ended and rested is sealed. Its object then stores nothing, and every
+// answer about it is as before. A change stores it again. SIGKILL at any moment loses nothing and
+// repeats nothing, and a damaged entry is reported and never answered.
+
+import { randomBytes } from 'node:crypto'
+import { cpSync, existsSync, rmSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { archiveOf } from '../../edge/archive/archive-of.ts'
+import { sha256 } from '../../shared/bytes/json.ts'
+import { isSharedRun, objectOfRun, runObjectName, splitId } from '../../shared/ids.ts'
+import type { Call } from '../../shared/wire/calls.ts'
+import { attested, journalOf } from '../support/auditor.ts'
+import { countersign } from '../support/countersign.ts'
+import { eventually } from '../support/eventually.ts'
+import { Fixtures, refusalOf, unwrap } from '../support/fixtures.ts'
+import { HurtStack, insist, revive, strike } from '../support/stack/hurt-stack.ts'
+import { objectId } from '../support/stack/object-file.ts'
+import { installation, newTenant } from '../support/tenants.ts'
+import { PeerWorker } from '../support/worker/peer-worker.ts'
+
+const REST_S = 1
+
+let hurt: HurtStack
+let fixtures: Fixtures
+let agent: Awaited<ReturnType<Fixtures['agent']>>
+let peer: PeerWorker
+let tool: string
+let asking: string
+beforeAll(async () => {
+  hurt = await HurtStack.start({ sealAfterS: REST_S, worker: 'idle' })
+  fixtures = new Fixtures('archive', hurt.stack.dev)
+  agent = await fixtures.agent()
+  tool = await fixtures.tool()
+  asking = await fixtures.tool({ sensitive: true, input_files: true })
+  peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
+})
+afterAll(() => hurt?.stop())
+
+// ── The files of the objects ──
+
+const fileOf = (kind: 'run' | 'archive', name: string, tenant = 'default'): string =>
+  join(
+    hurt.stack.state.edge,
+    'objects',
+    `countersign-${kind}`,
+    `${objectId(`countersign-${kind}`, kind === 'run' ? runObjectName(tenant, name) : `${tenant}/${name}`)}.sqlite`,
+  )
+const query = <T>(file: string, sql: string, ...values: string[]): T[] => {
+  if (!existsSync(file)) return []
+  const db = new DatabaseSync(file, { readOnly: true })
+  try {
+    return db.prepare(sql).all(...values) as T[]
+  } catch (thrown) {
+    if (/locked|no such table/.test(String(thrown))) return [] // the edge opens, closes or replaces it
+    throw thrown
+  } finally {
+    db.close()
+  }
+}
+const tablesOf = (run: string, tenant?: string): number =>
+  query(fileOf('run', run, tenant), "select 1 from sqlite_schema where substr(name, 1, 4) <> '_cf_'").length
+const entryOf = (run: string, tenant?: string): Array<{ digest: string }> => {
+  const name = objectOfRun(run)
+  const file = fileOf('archive', archiveOf(name), tenant)
+  if (query(file, "select 1 from sqlite_schema where name = 'parts'").length === 0) return []
+  return query(file, 'select digest from parts where run = ? order by part', name)
+}
+const isSealed = (run: string, tenant?: string): boolean =>
+  tablesOf(run, tenant) === 0 && entryOf(run, tenant).length > 0
+const sealed = (run: string, tenant?: string): Promise<true> =>
+  eventually(`${run} is sealed`, () => isSealed(run, tenant), 30_000).catch((error: Error) => {
+    const rows = query(
+      fileOf('run', run, tenant),
+      'select n, state, due_at, unmirrored, cancel_at from calls',
+    )
+    throw new Error(`${error.message}; it has ${JSON.stringify(rows)}`, { cause: error })
+  })
+
+/** Ends the edge with SIGKILL, changes its files, and starts it again. */
+async function whileDead(change: () => void): Promise<void> {
+  await strike(hurt.stack.edge)
+  change()
+  await revive(hurt.stack.edge)
+}
+
+// ── Calls ──
+
+const propose = async (given?: string, name = tool, key?: string): Promise<Call> => {
+  const body = { tool: name, args: { text: 'a' } }
+  const headers = key === undefined ? {} : { headers: { 'idempotency-key': key } }
+  if (given === undefined && key !== undefined)
+    return unwrap(await insist(() => agent.client('proposeCallInNewRun', { body, ...headers })))
+  const run = given ?? unwrap(await insist(() => agent.client('createRun', { body: {} }))).id
+  return unwrap(await insist(() => agent.client('proposeCall', { params: { run }, body, ...headers })))
+}
+const read = async ({ run, id }: Call): Promise<Call> =>
+  unwrap(await insist(() => agent.client('readCall', { params: { run, call: id } })))
+/** An ended call with output. */
+async function ranCall(run?: string, key?: string): Promise<Call> {
+  const call = await propose(run, tool, key)
+  await peer.run(call.id, { stdout: `out of ${call.id}\n`, stderr: 'é' })
+  return read(call)
+}
+
+/** The answers of every route that reads a run and its calls, to its agent and to an operator. */
+async function answers(run: string, calls: readonly Call[]): Promise<Record<string, string>> {
+  const paths = [
+    `/v1/runs/${run}`,
+    `/v1/runs/${run}/files`,
+    `/v1/runs/${run}/journal`,
+    `/v1/runs/${run}/journal?after=2`,
+    ...calls.flatMap(({ id, approval }) => [
+      `/v1/calls/${id}`,
+      ...['', '/output', '/attestation', '/snapshot', '/explanation'].map(
+        (part) => `/v1/runs/${run}/calls/${id}${part}`,
+      ),
+      ...(approval === undefined ? [] : [`/v1/approvals/${approval.id}`]),
+    ]),
+  ]
+  const said: Record<string, string> = {}
+  for (const key of [agent.key, fixtures.rootKey])
+    for (const path of paths) {
+      const answer = await fetch(`${fixtures.url}${path}`, { headers: { authorization: `Bearer ${key}` } })
+      said[`${key === agent.key ? 'agent' : 'operator'} ${path}`] =
+        `${answer.status} ${(await answer.text()).replace(/"request_id":"[^"]*"|retry: \d+/g, '')}`
+    }
+  return said
+}
+
+test('a sealed run answers every read as before, from less than a fifth of its space', async () => {
+  const first = await ranCall(undefined, fixtures.name())
+  const denied = unwrap(
+    await agent.client('proposeCall', {
+      params: { run: first.run },
+      body: { tool: asking, args: { text: 'x' } },
+    }),
+  )
+  const other = await ranCall(first.run)
+  unwrap(await agent.client('cancelCall', { params: { run: first.run, call: denied.id } }))
+  const calls = await Promise.all([first, denied, other].map(read))
+  const { policies } = unwrap(await fixtures.root('readPolicies', {}))
+  const candidate = `@id("candidate") forbid (principal, action == Action::"tool.execute/${tool}", resource);`
+  const { version } = unwrap(
+    await fixtures.root('putPolicies', { body: { policies: { ...policies, candidate }, activate: false } }),
+  )
+  const rehearsed = async () => {
+    const params = { version: String(version) }
+    const result = unwrap(await fixtures.root('rehearsePolicyVersion', { params, body: {} }))
+    return [result.summary, result.flips, result.unrehearsable]
+  }
+  const asRehearsed = await rehearsed()
+  expect(asRehearsed[1]).toHaveLength(2)
+  const before = await answers(first.run, calls)
+  expect(Object.values(before).filter((text) => text.startsWith('200')).length).toBeGreaterThan(30)
+  await sealed(first.run)
+  expect(await answers(first.run, calls)).toEqual(before)
+  expect(await rehearsed()).toEqual(asRehearsed)
+  await whileDead(() => undefined)
+  expect(await answers(first.run, calls)).toEqual(before)
+  expect(await rehearsed()).toEqual(asRehearsed)
+  expect(isSealed(first.run)).toBe(true)
+  for (const call of calls) await attested(asAgent(), call)
+  await journalOf(asAgent(), first.run)
+  expect(statSync(fileOf('run', first.run)).size).toBeLessThan(8_192)
+})
+
+test('L2 an equal proposal with the key of a sealed call returns that call, and runs nothing', async () => {
+  const key = fixtures.name()
+  const alone = await ranCall(undefined, key)
+  const inRun = await ranCall(undefined)
+  const again = fixtures.name()
+  const keyed = await ranCall(inRun.run, again)
+  await Promise.all([sealed(alone.run), sealed(inRun.run)])
+  await whileDead(() => undefined) // so that no object has them in memory
+  expect(await propose(undefined, tool, key)).toEqual(alone)
+  expect(await propose(inRun.run, tool, again)).toEqual(keyed)
+  const other = { tool, args: { text: 'other' } }
+  const headers = { 'idempotency-key': key }
+  expect(refusalOf(await agent.client('proposeCallInNewRun', { body: other, headers }))).toBe(
+    '409 idempotency_key_reused',
+  )
+  expect((await journalOf(asAgent(), alone.run)).length).toBe(3)
+})
+
+test('a new call in a sealed run stores the run again, goes on where it ended, and is sealed with it', async () => {
+  const first = await ranCall()
+  await sealed(first.run)
+  const [entry] = entryOf(first.run)
+  const second = await ranCall(first.run)
+  expect([splitId(second.id).n, tablesOf(first.run) > 0]).toEqual([2, true])
+  expect(await read(first)).toEqual(first)
+  const kinds = (await journalOf(asAgent(), first.run)).map(({ kind }) => kind)
+  expect(kinds).toEqual(['allowed', 'claimed', 'succeeded', 'allowed', 'claimed', 'succeeded'])
+  await sealed(first.run)
+  const entries = entryOf(first.run)
+  expect([entries.length, entries[0]?.digest === entry?.digest]).toEqual([1, false])
+  const third = await ranCall(first.run)
+  expect([splitId(third.id).n, await read(first), await read(second)]).toEqual([3, first, second])
+})
+
+test('runs that share an object are sealed with it, and are found by their keys', async () => {
+  const sharing = await fixtures.agent({ tools: [tool] })
+  const key = timedKey()
+  const inNewRun = async (headers: Record<string, string> = {}) =>
+    unwrap(
+      await insist(() =>
+        sharing.client('proposeCallInNewRun', { body: { tool, args: { text: 'a' } }, headers }),
+      ),
+    )
+  const readShared = async ({ run, id }: Call) =>
+    unwrap(await insist(() => sharing.client('readCall', { params: { run, call: id } })))
+  const proposed = [await inNewRun({ 'idempotency-key': key }), await inNewRun(), await inNewRun()]
+  for (const { id } of proposed) await peer.run(id, { stdout: `out of ${id}` })
+  const calls = await Promise.all(proposed.map(readShared))
+  const [first = raise(), second = raise()] = calls
+  expect(new Set(calls.map(({ run }) => objectOfRun(run))).size).toBe(1)
+  expect(calls.map(({ run }) => isSharedRun(run))).toEqual([true, true, true])
+  await sealed(first.run)
+  await whileDead(() => undefined)
+  for (const call of calls) expect(await readShared(call)).toEqual(call)
+  expect(await inNewRun({ 'idempotency-key': key })).toEqual(first)
+  expect(isSealed(first.run)).toBe(true)
+  const fourth = await inNewRun() // unless 17 minutes end here, in the same object
+  if (objectOfRun(fourth.run) === objectOfRun(first.run)) expect(tablesOf(first.run)).toBeGreaterThan(0)
+  await peer.run(fourth.id)
+  await sealed(fourth.run)
+  for (const call of calls) {
+    expect(await readShared(call)).toEqual(call)
+    await attested({ ...hurt, agent: sharing.client } as HurtStack, call)
+  }
+  expect((await journalOf({ ...hurt, agent: sharing.client } as HurtStack, second.run)).length).toBe(3)
+})
+
+test('L4 a cancel, an answer and a late settlement of a sealed call are refused as of any ended call', async () => {
+  const ran = await propose(undefined)
+  const claim = unwrap(await peer.claim(ran.id))
+  const settlement = peer.settlement(claim, { stdout: 'once' })
+  const settled = unwrap(await peer.client('settle', { body: settlement }))
+  const asked = await propose(undefined, asking)
+  const approval = asked.approval?.id ?? ''
+  const link = await fixtures.link(fixtures.root, approval)
+  unwrap(await fixtures.root('answerApproval', { params: { id: approval }, body: { decision: 'deny' } }))
+  const said = async () => [
+    refusalOf(await agent.client('cancelCall', { params: { run: ran.run, call: ran.id } })),
+    refusalOf(await fixtures.approve(approval)),
+    refusalOf(await peer.client('settle', { body: peer.settlement(claim, { stdout: 'twice' }) })),
+    refusalOf(await peer.claim(asked.id)),
+    unwrap(await peer.client('settle', { body: settlement })),
+    unwrap(await peer.heartbeat([{ call: ran.id, fence: 1 }])).stop,
+    await fetch(link).then(async (page) => [page.status, (await page.text()).includes('<button')]),
+  ]
+  const before = await said()
+  expect(before.slice(0, 4)).toEqual([
+    '409 already_ended',
+    '409 already_answered',
+    '409 stale_fence',
+    '409 already_ended',
+  ])
+  expect(before[4]).toEqual(settled)
+  await Promise.all([sealed(ran.run), sealed(asked.run)])
+  expect(await said()).toEqual(before)
+  expect([isSealed(ran.run), isSealed(asked.run)]).toEqual([true, true])
+})
+
+test('a cancelled run and a file put into a sealed run are stored and sealed again', async () => {
+  const call = await ranCall()
+  await sealed(call.run)
+  const cancelled = unwrap(await agent.client('cancelRun', { params: { run: call.run } }))
+  expect(cancelled.state).toBe('cancelled')
+  await eventually('it is stored', () => tablesOf(call.run) > 0)
+  await sealed(call.run)
+  expect(unwrap(await agent.client('readRun', { params: { run: call.run } }))).toEqual(cancelled)
+  const other = await ranCall()
+  await sealed(other.run)
+  unwrap(
+    await agent.client('putFile', {
+      params: { run: other.run, sha256: sha256('hello') },
+      body: Buffer.from('hello'),
+    }),
+  )
+  await sleep(3_000 * REST_S)
+  expect(tablesOf(other.run) > 0).toBe(true) // its file has not expired
+  expect(unwrap(await agent.client('listFiles', { params: { run: other.run } })).items.length).toBe(1)
+})
+
+test('the sealed runs of a deleted tenant are removed, also one with a damaged entry', async () => {
+  const name = 'archive-acme'
+  const acme = await newTenant(hurt.stack.dev, name)
+  const { client: by } = await acme.agent()
+  const acmeTool = await acme.tool()
+  const acmePeer = await PeerWorker.enrol(acme.url, acme.root, acme.pool)
+  const runs: string[] = []
+  for (let i = 0; i < 2; i++) {
+    const run = unwrap(await by('createRun', { body: {} })).id
+    const call = unwrap(
+      await by('proposeCall', { params: { run }, body: { tool: acmeTool, args: { text: `${name} alone` } } }),
+    )
+    await acmePeer.run(call.id)
+    runs.push(call.run)
+  }
+  for (const run of runs) await sealed(run, name)
+  const [first = ''] = runs
+  const archive = fileOf('archive', archiveOf(objectOfRun(first)), name)
+  await whileDead(() => {
+    const db = new DatabaseSync(archive)
+    db.prepare('update parts set digest = ? where run = ?').run('', objectOfRun(first))
+    db.close()
+  })
+  const governor = installation(hurt.stack.dev)
+  unwrap(await governor('suspendTenant', { params: { tenant: name }, body: {} }))
+  unwrap(await governor('deleteTenant', { params: { tenant: name }, body: { name } }))
+  const isErased = async () => unwrap(await governor('readTenant', { params: { tenant: name } })).erased
+  await eventually('the tenant is erased', isErased, 60_000)
+  expect(query(archive, 'select name from sqlite_schema')).toEqual([])
+  await whileDead(() => undefined)
+  expect(runs.map((run) => entryOf(run, name))).toEqual([[], []])
+})
+
+test('SIGKILL at any moment of sealing and storing again loses no call and repeats none', async () => {
+  const runs: Call[][] = []
+  for (let round = 0; round < 5; round++) {
+    const fresh = await Promise.all(Array.from({ length: 6 }, () => ranCall()))
+    runs.push(...fresh.map((call) => [call]))
+    // Those of earlier rounds are sealed, and get another call now and then.
+    for (const calls of runs.filter((_, i) => i % 5 === round % 5)) calls.push(await ranCall(calls[0]?.run))
+    await sleep(900 * REST_S + 350 * round)
+    await whileDead(() => undefined)
+  }
+  for (const calls of runs) {
+    const [{ run } = raise()] = calls
+    for (const call of calls) expect(await read(call)).toEqual(call)
+    for (const call of calls) await attested(asAgent(), call)
+    expect((await journalOf(asAgent(), run)).length).toBe(3 * calls.length)
+  }
+  for (const [first] of runs) await sealed(first?.run ?? '')
+  for (const calls of runs) for (const call of calls) expect(await read(call)).toEqual(call)
+}, 120_000)
+
+test('after a crash between the entry and the removal of the rows, the run is its rows', async () => {
+  const call = await ranCall()
+  const [file, aside] = [fileOf('run', call.run), join(hurt.stack.state.dir, 'aside.sqlite')]
+  await whileDead(() => undefined)
+  for (const side of ['', '-wal']) if (existsSync(file + side)) cpSync(file + side, aside + side)
+  await sealed(call.run)
+  const [before] = entryOf(call.run)
+  await whileDead(() => {
+    for (const side of ['', '-wal', '-shm']) rmSync(file + side, { force: true })
+    for (const side of ['', '-wal']) if (existsSync(aside + side)) cpSync(aside + side, file + side)
+  })
+  const second = await ranCall(call.run)
+  expect([splitId(second.id).n, await read(call)]).toEqual([2, call])
+  await sealed(call.run)
+  expect(entryOf(call.run)).not.toEqual([before])
+  // And one in which the removal left no file at all.
+  await whileDead(() => {
+    for (const side of ['', '-wal', '-shm']) rmSync(file + side, { force: true })
+  })
+  expect([await read(call), await read(second)]).toEqual([call, second])
+})
+
+test('a backup has the entries of sealed runs', async () => {
+  const call = await ranCall()
+  await sealed(call.run)
+  const folder = join(hurt.stack.state.dir, 'backup')
+  const { code, err } = await countersign(['backup', folder], {
+    env: { COUNTERSIGN_STATE: hurt.stack.state.dir },
+  })
+  expect([code, err]).toEqual([0, ''])
+  const copy = fileOf('archive', archiveOf(call.run)).replace(hurt.stack.state.edge, folder)
+  const copied = query(copy, 'select digest from parts where run = ? order by part', call.run)
+  expect(copied).toEqual(entryOf(call.run))
+})
+
+test('a damaged entry is reported with its own code, and nothing of it is answered', async () => {
+  const key = fixtures.name()
+  const call = await ranCall(undefined, key)
+  await sealed(call.run)
+  const file = fileOf('archive', archiveOf(call.run))
+  const change = (sql: string): Promise<void> =>
+    whileDead(() => {
+      const db = new DatabaseSync(file)
+      expect(db.prepare(sql).run(call.run).changes).toBe(1)
+      db.close()
+    })
+  const DAMAGED = '500 archive_damaged'
+  const said = async (): Promise<string[]> => [
+    refusalOf(await agent.client('readCall', { params: { run: call.run, call: call.id } })),
+    refusalOf(await agent.client('readJournal', { params: { run: call.run }, query: {} })),
+    refusalOf(
+      await agent.client('proposeCall', { params: { run: call.run }, body: { tool, args: { text: 'a' } } }),
+    ),
+    // L2: with its key it is not a new run.
+    refusalOf(
+      await agent.client('proposeCallInNewRun', {
+        body: { tool, args: { text: 'a' } },
+        headers: { 'idempotency-key': key },
+      }),
+    ),
+  ]
+  const FLIP =
+    "update parts set bytes = cast(substr(bytes, 1, 99) || x'00' || substr(bytes, 101) as blob) where run = ?"
+  await change(FLIP)
+  expect(await said()).toEqual([DAMAGED, DAMAGED, DAMAGED, DAMAGED])
+  await change('update parts set part = 1 where run = ?')
+  expect(await said()).toEqual([DAMAGED, DAMAGED, DAMAGED, DAMAGED])
+})
+
+/** A key as our clients make it. */
+function timedKey(): string {
+  const time = Date.now().toString(16).padStart(12, '0')
+  return `${time.slice(0, 8)}-${time.slice(8)}-7abc-8def-${randomBytes(6).toString('hex')}`
+}
+
+const asAgent = (): HurtStack => ({ ...hurt, agent: agent.client }) as HurtStack
+const raise = (): never => {
+  throw new Error('there is no such call')
+}
