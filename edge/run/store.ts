@@ -26,7 +26,7 @@ import { type Database, preparedOnce } from '../platform/database.ts'
 import type { Tables } from '../platform/object-tables.ts'
 import { FileStore } from './file-store.ts'
 import { INDEXES, type ObjectStore, ROWS_OF_RUN, UNLISTED } from './object/object-store.ts'
-import { PAGE } from './page.ts'
+import { PAGE } from './object/page.ts'
 import type { SealedReads } from './sealing/sealed-rows.ts'
 import { attestations, calls, journal, output, run, snapshots } from './tables.ts'
 

@@ -4,7 +4,7 @@
 import type { Page, Row, SqlValue } from '../../archive/entry.ts'
 import type { CallRecord } from '../../call/lifecycle.ts'
 import type { RunRow } from '../../call/run.ts'
-import { PAGE } from '../page.ts'
+import { PAGE } from '../object/page.ts'
 
 type Values = Readonly<Record<string, unknown>>
 
