@@ -22,6 +22,11 @@ export class Alarm {
     void this.#storage.setAlarm(this.#at)
   }
 
+  /** The alarm was removed with all storage. */
+  removed(): void {
+    this.#at = Number.POSITIVE_INFINITY
+  }
+
   /**
    * Call it when the alarm fires. Returns whether it is so late that the process must have slept.
    */

@@ -268,8 +268,7 @@ export class RunObject extends DurableObject<Env> {
     super(ctx, env)
     const { restores } = identityOf(env)
     // Both before any request reaches a run. A failure rejects, which ends the object.
-    if (this.#runs.store.isEmpty)
-      void ctx.blockConcurrencyWhile(() => loadSealed(this.#runs, ctx.id.name ?? ''))
+    if (this.#runs.store.isEmpty) void ctx.blockConcurrencyWhile(() => loadSealed(this.#runs, ctx.id.name))
     if (restores > 0)
       void ctx.blockConcurrencyWhile(() => {
         const live = this.#runs.store.runsLive()

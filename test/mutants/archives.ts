@@ -24,7 +24,7 @@ export const ARCHIVES: readonly Held[] = [
     file: 'edge/run/sealing/rest.ts',
     tests: REST,
     lines: [
-      ['|| !isDelivered ||', '||', 'A call is sealed before the log has its end.'],
+      ['!isDelivered || nextDue', 'nextDue', 'A call is sealed before the log has its end.'],
       ['|| nextDue !== null ||', '||', 'A run is sealed while a call waits, and the call never ends.'],
       ['|| storedBytes > LIMITS.sealed_run_bytes', '', 'One read of a sealed run takes all memory.'],
       [

@@ -10,6 +10,7 @@ import { eraseObject } from '../../platform/database.ts'
 import { GroupCommit } from '../../platform/group-commit.ts'
 import { handleDueCalls } from '../commands/handle-due.ts'
 import { RunContext } from '../context.ts'
+import type { SealedRows } from '../sealing/sealed-rows.ts'
 import { sealIfRested } from '../sealing/sealing.ts'
 import { LogDelivery } from './log-delivery.ts'
 import { ObjectStore } from './object-store.ts'
@@ -114,6 +115,14 @@ export class Runs {
     const next = this.store.nextDue()
     if (next !== null) this.arm(next)
     await sealIfRested(this)
+  }
+
+  /** The rows are in the archive, and removed here. */
+  async becomeSealed(rows: SealedRows): Promise<void> {
+    const removed = this.#ctx.storage.deleteAll() // takes effect at once, and removes the alarm
+    this.#alarm.removed()
+    this.store.holdSealed(rows)
+    await removed
   }
 
   /** Removes the object and its entry in an archive. */

@@ -23,6 +23,7 @@ type Runs = {
   readonly unsealedAt: number
   isDelivered(): Promise<boolean>
   committed(): void
+  becomeSealed(rows: SealedRows): Promise<void>
   arm(due: number): void
 }
 
@@ -34,7 +35,8 @@ const mayBeSealed = (name: string, now: number): boolean =>
  * Loads the entry of a sealed object. `name`: of the object. Rejects if the archive does not answer
  * or the entry is damaged: a run that looked new could run a call a second time (L2).
  */
-export async function loadSealed(runs: Runs, name: string): Promise<void> {
+export async function loadSealed(runs: Runs, name: string | undefined): Promise<void> {
+  if (name === undefined) throw new Error('the object does not know its name') // L2
   const slash = name.indexOf('/')
   const [tenant, own] = [name.slice(0, slash), name.slice(slash + 1)]
   if (!mayBeSealed(own, Date.now())) return
@@ -91,9 +93,7 @@ async function seal(runs: Runs, tenant: string, own: string): Promise<boolean> {
   }
   await archiveObject(runs.env, tenant, archiveOf(own)).put(own, entry)
   if (runs.changes !== changes) return false
-  const removed = store.storage.deleteAll() // takes effect at once
-  store.holdSealed(rows)
-  await removed
+  await runs.becomeSealed(rows)
   return true
 }
 
