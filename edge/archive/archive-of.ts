@@ -15,6 +15,9 @@ const DAY_CHARS = 'YYYY-MM-DD'.length
 const numberOf = (text: string): number =>
   Array.from(text).reduce((sum, char) => sum * 32 + CROCKFORD.indexOf(char), 0)
 
+/** Whether the object may have several runs. */
+export const isShared = (name: string): boolean => SHARED.test(name)
+
 /** The earliest time at which the object can have been made; null for the id of an idempotency key. */
 export function bornAt(name: string): number | null {
   const shared = SHARED.exec(name)?.[1]

@@ -5,7 +5,7 @@
 
 import { objectOfRun } from '../../../shared/ids.ts'
 import { LIMITS } from '../../../shared/limits.ts'
-import { archiveOf, bornAt } from '../../archive/archive-of.ts'
+import { archiveOf, bornAt, isShared } from '../../archive/archive-of.ts'
 import { damaged, type EntryPart, entryOf, openPart } from '../../archive/entry.ts'
 import { archiveObject, type Env, identityOf } from '../../bindings.ts'
 import { logError } from '../../platform/error-log.ts'
@@ -27,9 +27,12 @@ type Runs = {
   arm(due: number): void
 }
 
-/** A new object asks no archive: nothing is sealed before this. */
+/**
+ * A new run asks no archive: nothing is sealed before this. Runs that share an object always ask: a key
+ * leads to them, and a clock that has stepped back must not make its run look new (L2).
+ */
 const mayBeSealed = (name: string, now: number): boolean =>
-  now - (bornAt(name) ?? 0) >= LIMITS.seal_never_before_ms
+  isShared(name) || now - (bornAt(name) ?? 0) >= LIMITS.seal_never_before_ms
 
 /**
  * Loads the entry of a sealed object. `name`: of the object. Rejects if the archive does not answer
