@@ -274,22 +274,6 @@ test('the messages of one call that are kept have at most 64 KiB (`upstream_note
   expect([kept?.output, kept?.stderr.length]).toEqual(['done', 65_536]) // 64 lines
 })
 
-test('a tenant has at most as many upstreams as `upstreams` allows, and a known one can still be stored', async () => {
-  const put = (name: string) =>
-    fixtures.root('putUpstream', {
-      params: { name },
-      body: { kind: 'http', url: 'https://mcp.example.com/' },
-    })
-  const listed = async () => unwrap(await fixtures.root('listUpstreams', {})).items.map(({ name }) => name)
-  const known = await listed()
-  const names = Array.from({ length: LIMITS.upstreams - known.length + 2 }, (_, n) => `many${n}`)
-  const refusals = (await Promise.all(names.map(put))).filter((one) => !one.ok)
-  expect(refusals.map(refusalOf)).toEqual(['409 limit_reached', '409 limit_reached'])
-  const stored = await listed()
-  expect([LIMITS.upstreams, stored.length]).toEqual([50, 50])
-  unwrap(await put(stored.at(-1) ?? ''))
-})
-
 test('64 calls of upstreams are in flight (`upstream_calls`): one agent has 30 of them to one upstream, and its others wait', async () => {
   // Half of 64 are kept for another tenant, and one each for another agent and another upstream.
   expect(LIMITS.upstream_calls).toBe(64)
@@ -306,4 +290,20 @@ test('64 calls of upstreams are in flight (`upstream_calls`): one agent has 30 o
   for (const answer of held) answer()
   const states = (await ended).map((call) => unwrap(call).state)
   expect(states).toEqual(Array.from({ length: 32 }, () => 'succeeded'))
+})
+
+test('a tenant has at most as many upstreams as `upstreams` allows, and a known one can still be stored', async () => {
+  const put = (name: string) =>
+    fixtures.root('putUpstream', {
+      params: { name },
+      body: { kind: 'http', url: 'https://mcp.example.com/' },
+    })
+  const listed = async () => unwrap(await fixtures.root('listUpstreams', {})).items.map(({ name }) => name)
+  const known = await listed()
+  const names = Array.from({ length: LIMITS.upstreams - known.length + 2 }, (_, n) => `many${n}`)
+  const refusals = (await Promise.all(names.map(put))).filter((one) => !one.ok)
+  expect(refusals.map(refusalOf)).toEqual(['409 limit_reached', '409 limit_reached'])
+  const stored = await listed()
+  expect([LIMITS.upstreams, stored.length]).toEqual([50, 50])
+  unwrap(await put(stored.at(-1) ?? ''))
 })

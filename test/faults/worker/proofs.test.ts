@@ -66,7 +66,13 @@ test('L9 K04 an expired proof does not count, and a call that no worker could cl
     .run(LIMITS.proof_ms, able.id, again.id)
   tenant.close()
   const run = runFileOf(lapses.run, hurt.stack.state.dir)
-  run.prepare("update calls set record = json_set(record, '$.status.until', ?)").run(Date.now())
+  // The two calls share an object, where the number of a call begins with that of its run.
+  run
+    .prepare(
+      `update calls set record = json_set(record, '$.status.until', ?)
+       where n / 4294967296 = (select id - 1 from run where json_extract(record, '$.id') = ?)`,
+    )
+    .run(Date.now(), lapses.run)
   run.close()
   await revive(hurt.stack.edge)
 
