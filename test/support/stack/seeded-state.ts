@@ -16,7 +16,7 @@ import {
   statSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, relative } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ROOT, takeLock } from '../../../infra/state.ts'
 
@@ -60,6 +60,7 @@ export async function copyOfSeeded(name: string, make: (dir: string) => Promise<
 
 async function madeOnce(name: string, make: (dir: string) => Promise<void>): Promise<string> {
   const dir = join(SEEDED, `${name}-${digest()}`)
+  mkdirSync(dirname(SEEDED), { recursive: true }) // open: the worker's user reads bundles beside it
   mkdirSync(SEEDED, { recursive: true, mode: 0o700 })
   for (const until = Date.now() + MADE_WITHIN_MS; !existsSync(dir); await sleep(50)) {
     const lock = takeLock(`${dir}.lock`)
