@@ -161,7 +161,7 @@ export function runObject(env: Env, tenant: string, run: string): RpcStub<RunReq
   const object = runsObject(env, tenant, run)
   return new Proxy({} as RpcStub<RunRequests>, {
     get: (_, method) =>
-      method === 'then' // what an async function returns is asked for it
+      method === 'then' // an async function looks for it in its result
         ? undefined
         : (...given: unknown[]) => object.request(run, method as keyof RunRequests, given),
   })

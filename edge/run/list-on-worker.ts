@@ -59,7 +59,7 @@ export async function listOnWorker(
   return err(started ? { ...why, todo: NOT_SERVING } : why)
 }
 
-/** A worker has run the command, and it was no MCP server. */
+/** A worker has run the command, which was not an MCP server. */
 const NOT_SERVING =
   'the worker runs this command in a sandbox on its host: install the program there; if it fetches itself when it starts, name the hosts that it fetches from (`hosts`), and store the upstream again'
 

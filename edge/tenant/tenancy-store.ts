@@ -89,8 +89,8 @@ export class TenancyStore {
   }
 
   /**
-   * An earlier version of the edge gave each run an object to itself, and a key that it received must
-   * find its run there, also if the clock of its client is ahead.
+   * An earlier version of the edge gave each run an object to itself, and a key that it received
+   * must find its run there, even if the clock of its client is ahead.
    */
   runsShareSince(now: number): number {
     const stored = this.#db.select().from(meta).get()?.runsShareSince ?? null

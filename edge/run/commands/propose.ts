@@ -53,7 +53,7 @@ const NO_RUN = failure('not_found', 'no such run')
 const OTHER_RUN = failure('idempotency_key_reused', 'this key has created a run with other settings')
 export const NO_ROOM = failure(
   'unavailable',
-  'the object of this run holds the most runs; propose the call again',
+  'the object of this run holds as many runs as it may; propose the call again',
 )
 const RECEIVED_SINCE = failure(
   'unavailable',

@@ -64,7 +64,7 @@ test('G11 a run id that was accepted for one tenant is still refused for another
   ])
 })
 
-test('runs of one agent and time share an object, and those of others have another', () => {
+test('runs of one agent and one time share an object, and other runs do not', () => {
   const dev = { name: 'dev', since: 1 }
   const at = 2 ** 20 * 1_700_000
   const id = (agent = dev, time = at, k: string | null = null, tenant = 'default') =>

@@ -43,7 +43,10 @@ const runOf = async ({ run }: Call) => unwrap(await agent.client('readRun', { pa
 const journalOf = async ({ run }: Call): Promise<JournalEntry[]> =>
   unwrap(await operator('readJournal', { params: { run } })).items
 
-/** The file of the object that has this run. The edge may go on, because the file is only read. */
+/**
+ * The file of the object that has this run. The edge may keep running, because the file is only
+ * read.
+ */
 function fileWith({ run }: Call): string {
   const db = runFileOf(run, stack.state.dir)
   const file = db.location() ?? ''
@@ -100,7 +103,7 @@ test('G12 a key belongs to one run of an object', async () => {
   expect([(await inRun(first)).id, (await inRun(second)).id]).toEqual([one.id, two.id])
 })
 
-test('twenty at once with one key that names its time make one call', async () => {
+test('twenty simultaneous requests with one key that names its time make one call', async () => {
   const key = timedKey()
   const calls = await Promise.all(Array.from({ length: 20 }, () => propose(tool, undefined, key)))
   expect(new Set(calls.map(({ id }) => id)).size).toBe(1)
@@ -143,7 +146,7 @@ test('each run of an object has its own files and output', async () => {
   expect((await Promise.all(ended)).map(({ result }) => result?.output)).toEqual(['of 0', 'of 1'])
 })
 
-test('the log has the end of each run of an object once, also after the edge was killed', async () => {
+test('the log has the end of each run of an object once, even after the edge was killed', async () => {
   const ends = async () => {
     const items = unwrap(await operator('listEndedCalls', { query: { last: LIMITS.page } })).items
     return items.map(({ call }) => call)

@@ -43,7 +43,7 @@ const STRICT = {
   'x-robots-tag': 'noindex',
 }
 
-/** An id has two characters for each. */
+/** Two characters of an id for each byte. */
 const ID_BYTES = 3
 /** The id, a dot and half of the MAC. */
 const HALF = 2 * ID_BYTES + 1 + 4
