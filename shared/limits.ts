@@ -120,9 +120,9 @@ export const LIMITS = {
   seal_after_s: 3600,
   /** A run that is younger is never sealed, so a new run asks no archive. */
   seal_never_before_ms: 1_000,
-  /** The rows of a run that is sealed. A read of a sealed run holds them all in memory. */
-  sealed_run_bytes: 16 * MiB,
-  /** A part of an archive entry before compression: 2 ms of work, between which others run. */
+  /** The rows of an object of runs that is sealed. A read holds them all in memory. */
+  sealed_run_bytes: 4 * MiB,
+  /** A part of an archive entry before compression, unless one row is larger. Between parts others run. */
   archive_part_chars: 64 * KiB,
   /** The manifest of a backup: about 250 bytes for each file, so a million files. */
   backup_manifest_bytes: 256 * MiB,

@@ -283,11 +283,14 @@ export class RunObject extends DurableObject<Env> {
     })
   }
 
-  /** Part of deleting the tenant. Returns the agents and sessions of the runs that existed. */
-  async erase(): Promise<Array<Pick<RunRecord, 'agent' | 'session'>>> {
-    const owners = this.#runs.store.owners()
+  /** The agents and sessions of the runs. */
+  async owners(): Promise<Array<Pick<RunRecord, 'agent' | 'session'>>> {
+    return this.#runs.store.owners()
+  }
+
+  /** Part of deleting the tenant. */
+  async erase(): Promise<void> {
     await this.#runs.erase()
-    return owners
   }
 
   override async alarm(): Promise<void> {

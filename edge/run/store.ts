@@ -382,7 +382,9 @@ export class RunStore {
     return row
   }
 
+  /** Not in a transaction. A sealed object has told everything. */
   saveLogged(seq: number): void {
+    if (this.#object.sealed !== undefined) return
     this.#q.saveLogged.run({ id: this.#place + 1, logged: seq })
   }
 
@@ -391,6 +393,7 @@ export class RunStore {
   }
 
   call(n: number): CallRecord | undefined {
+    if (this.#number === undefined) return undefined // a read makes no tables
     return this.#q.call.get({ n: this.#at(n) })?.record
   }
 
@@ -421,6 +424,7 @@ export class RunStore {
 
   /** The latest call with these arguments whose client has not received the answer. */
   callToJoin(joinKey: string): CallRecord | undefined {
+    if (this.#number === undefined) return undefined
     return this.#q.callToJoin.get({ joinKey, ...this.#rows })?.record
   }
 
@@ -472,6 +476,7 @@ export class RunStore {
 
   /** Only if the call has not changed since it was sent: a later change has to be sent as well. */
   markMirrored({ proposal, status }: CallRecord): void {
+    if (this.#object.sealed !== undefined) return // its approvals are all delivered
     // drizzle encodes a placeholder's value where it is stored, and not where it is compared.
     this.#q.markMirrored.run({ n: this.#at(proposal.n), record: JSON.stringify({ proposal, status }) })
   }

@@ -54,20 +54,19 @@ export async function eraseOthers(
 const eraseRuns = (env: Env, tenant: string, runs: readonly string[]): Promise<void> => {
   const byObject = new Map(runs.map((run) => [runObjectName(tenant, run), run]))
   return inTurns([...byObject.values()], async (run) => {
-    const owners = await runsObject(env, tenant, run)
-      .erase()
-      .catch((thrown: unknown) => dropDamaged(env, tenant, run, thrown))
-    await inTurns(owners, (owner) => sessionObject(env, { tenant, ...owner }).erase())
+    const object = runsObject(env, tenant, run)
+    try {
+      // The sessions first: only the runs know their names.
+      await inTurns(await object.owners(), (owner) => sessionObject(env, { tenant, ...owner }).erase())
+      await object.erase()
+    } catch (thrown) {
+      // An object whose archive entry is damaged can't be loaded, so its entry goes without it.
+      if (!isDamaged(thrown)) throw thrown
+      await dropEntry(env, tenant, run)
+    }
   })
 }
 
 async function inTurns<T>(names: readonly T[], erase: (name: T) => Promise<unknown>): Promise<void> {
   for (let i = 0; i < names.length; i += AT_ONCE) await Promise.all(names.slice(i, i + AT_ONCE).map(erase))
-}
-
-/** An object whose archive entry is damaged can't be loaded, so its entry goes without it. */
-async function dropDamaged(env: Env, tenant: string, run: string, thrown: unknown): Promise<[]> {
-  if (!isDamaged(thrown)) throw thrown
-  await dropEntry(env, tenant, run)
-  return []
 }

@@ -34,6 +34,12 @@ const AT_ONCE = 200
 /** The rows of one statement of an export. An output has up to 1 MiB. */
 const ROWS = 8
 
+const sizeOf = (row: Row): number =>
+  Object.values(row).reduce<number>((sum, value) => {
+    if (typeof value === 'string') return sum + value.length
+    return sum + (value instanceof ArrayBuffer ? value.byteLength : 8)
+  }, 0)
+
 export class ObjectStore {
   readonly storage: DurableObjectStorage
   readonly tables: Tables
@@ -174,13 +180,24 @@ export class ObjectStore {
     this.#isPutBack = false
   }
 
-  /** All rows of the object, table by table. The caller may pause between two pages. */
+  /** Call it when the object was removed. */
+  erased(): void {
+    this.tables.forget()
+    this.#sealed = undefined
+  }
+
+  /**
+   * All rows of the object, table by table. The caller may pause between two pages. A page has one row,
+   * or several that are small together.
+   */
   *pages(): Generator<Page> {
     for (const table of this.tables.all) {
       let last = -1
       for (let rows = this.#rowsAfter(table, last); rows.length > 0; rows = this.#rowsAfter(table, last)) {
         last = Number(rows.at(-1)?.['_row'])
-        yield { table, rows: rows.map(({ _row, ...row }) => row) }
+        const plain = rows.map(({ _row, ...row }) => row)
+        const isSmall = plain.reduce((sum, row) => sum + sizeOf(row), 0) <= LIMITS.archive_part_chars
+        for (const page of isSmall ? [plain] : plain.map((row) => [row])) yield { table, rows: page }
       }
     }
   }

@@ -28,6 +28,8 @@ export class Runs {
   readonly #held = new Map<string, Held>()
   /** How many transactions have been committed while this object is in memory. */
   changes = 0
+  isErased = false
+  #sealing: Promise<void> | undefined
   /** When the rows of a sealed object were last stored again. */
   unsealedAt = 0
 
@@ -114,7 +116,8 @@ export class Runs {
     await this.log.deliver([...due, ...this.store.takeUnlogged()])
     const next = this.store.nextDue()
     if (next !== null) this.arm(next)
-    await sealIfRested(this)
+    this.#sealing = sealIfRested(this)
+    await this.#sealing
   }
 
   /** The rows are in the archive, and removed here. */
@@ -125,13 +128,15 @@ export class Runs {
     await removed
   }
 
-  /** Removes the object and its entry in an archive. */
+  /** Removes the object and its entry in an archive. Nothing is sealed from now on. */
   async erase(): Promise<void> {
-    this.changes++ // an entry that is being made is not stored
+    this.isErased = true
+    this.changes++ // what is being sealed stays as it is
+    await this.#sealing?.catch(() => undefined)
     const some = this.store.some()
     if (some !== undefined) await dropEntry(this.env, some.tenant, some.id)
     await eraseObject(this.#ctx)
-    this.store.tables.forget()
+    this.store.erased()
   }
 
   /** Whether the tenant's log and lists have all of the object's runs. */

@@ -21,6 +21,7 @@ type Runs = {
   readonly commits: GroupCommit
   readonly changes: number
   readonly unsealedAt: number
+  readonly isErased: boolean
   isDelivered(): Promise<boolean>
   committed(): void
   becomeSealed(rows: SealedRows): Promise<void>
@@ -28,11 +29,11 @@ type Runs = {
 }
 
 /**
- * A new run asks no archive: nothing is sealed before this. Runs that share an object always ask: a key
- * leads to them, and a clock that has stepped back must not make its run look new (L2).
+ * A new run asks no archive: nothing is sealed before this. An id from the future shows that the clock
+ * was set back. Runs to which a key leads always ask: none of them may look new (L2).
  */
 const mayBeSealed = (name: string, now: number): boolean =>
-  isShared(name) || now - (bornAt(name) ?? 0) >= LIMITS.seal_never_before_ms
+  isShared(name) || Math.abs(now - (bornAt(name) ?? 0)) >= LIMITS.seal_never_before_ms
 
 /**
  * Loads the entry of a sealed object. `name`: of the object. Rejects if the archive does not answer
@@ -64,13 +65,13 @@ export async function loadSealed(runs: Runs, name: string | undefined): Promise<
 export async function sealIfRested(runs: Runs): Promise<void> {
   const { store, env } = runs
   const some = store.some()
-  if (some === undefined || store.sealed !== undefined) return
+  if (some === undefined || store.sealed !== undefined || runs.isErased) return
   const own = objectOfRun(some.id)
   const at = restedAt({
     isDelivered: await runs.isDelivered(),
     nextDue: store.nextDue(),
     storedBytes: store.storage.sql.databaseSize,
-    born: bornAt(own),
+    born: isShared(own) ? null : bornAt(own), // a key may be of any time
     changed: Math.max(store.lastEntryAt() ?? 0, runs.unsealedAt),
     sealAfterMs: identityOf(env).sealAfterMs,
   })
@@ -80,7 +81,7 @@ export async function sealIfRested(runs: Runs): Promise<void> {
     logError(thrown)
     return false
   })
-  if (!isSealed) runs.arm(Date.now() + identityOf(env).sealAfterMs)
+  if (!isSealed && !runs.isErased) runs.arm(Date.now() + identityOf(env).sealAfterMs)
 }
 
 /** Returns whether it is sealed: not if it changes in the meantime. */

@@ -1,10 +1,11 @@
 // Promise: the stores find the same in the rows of a sealed object as in stored ones, write nothing to
 // read, and store the rows again, exactly, with the first write of a transaction.
 
+import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, test } from 'vitest'
-import type { Page } from '../../../edge/archive/entry.ts'
+import { entryOf, type Page } from '../../../edge/archive/entry.ts'
 import type { CallRecord } from '../../../edge/call/lifecycle.ts'
 import type { RunRecord, RunRow, StoredOutput } from '../../../edge/call/run.ts'
 import { SealedRows } from '../../../edge/run/sealing/sealed-rows.ts'
@@ -163,6 +164,15 @@ test.each(SIZES)(
     ])
   },
 )
+
+test('each part of an entry fits into a row of SQLite, even if every call has 1 MiB of random output', () => {
+  const { object, stores } = runsOf(ALONE, 3)
+  for (const n of [1, 2, 3])
+    stores[0]?.replaceOutput(n, { stdout: randomBytes(2 ** 20), stderr: Buffer.alloc(0) })
+  const parts = [...entryOf('x', object.tables.migration, object.pages())]
+  expect(Math.max(...parts.map(({ bytes }) => bytes.byteLength))).toBeLessThan(2_000_000)
+  expect(parts.length).toBeGreaterThanOrEqual(3)
+})
 
 const schemaOf = (db: DatabaseSync): unknown =>
   db.prepare('select name, sql from sqlite_schema order by name').all()
