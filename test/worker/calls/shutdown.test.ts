@@ -334,7 +334,7 @@ test('a call’s end is reported before its files are removed, and the worker st
   await lone.start()
   const sandboxes = join(lone.state.worker, 'sandbox')
   const left = (): string[] => readdirSync(sandboxes).filter((name) => name.startsWith('call-'))
-  const many = 'seq 1 8000 | xargs touch'
+  const many = 'seq 1 16000 | xargs touch'
   const call = lone.edge.propose({ argv: ['sh', '-c', many], tier: 'B', timeout_ms: 40_000 })
   Object.assign(call.plan.limits, { cpu_ms: 40_000, workspace_inodes: 100_000 })
   await lone.ringFor(call)
