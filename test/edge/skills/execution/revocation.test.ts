@@ -127,7 +127,7 @@ describe.each(ENDS)('a skill that is %s', (_, end) => {
         answers.push({ begun, state: (await propose(made.tool, 20)).state })
       }
     }
-    const callers = Array.from({ length: 4 }, caller)
+    const callers = Array.from({ length: 16 }, caller)
     await expect
       .poll(() => answers.filter(({ state }) => state === 'succeeded').length, WAITED)
       .toBeGreaterThan(5)
@@ -182,7 +182,7 @@ describe.each(ENDS)('a skill that is %s', (_, end) => {
       const caller = async () => {
         while (over === undefined) ends.push(await propose(made.tool, 20))
       }
-      const callers = Array.from({ length: 6 }, caller)
+      const callers = Array.from({ length: 16 }, caller)
       await expect.poll(() => ends.length, WAITED).toBeGreaterThan(0) // its isolate is loaded, and there is always a waiting call
       await end(made)
       over = Date.now()
