@@ -51,6 +51,13 @@ export function base32(bytes: Uint8Array): string {
   return text
 }
 
+/** The number that these characters of `base32` stand for. */
+export function base32Number(text: string): bigint {
+  let value = 0n
+  for (const char of text) value = (value << 5n) | BigInt(CROCKFORD.indexOf(char))
+  return value
+}
+
 export function ulid(nowMs: number): string {
   const bytes = randomBytes(16)
   for (let i = 5, rest = nowMs; i >= 0; i--, rest = Math.floor(rest / 256)) bytes[i] = rest % 256

@@ -2,18 +2,16 @@
 // to remember it. The name is the id of its run, or `runs_` and the beginning of the ids of its runs
 // (`runObjectName` in shared/ids.ts).
 
+import { base32Number } from '../../shared/ids.ts'
+
 const TIME = /^run_([0-7][0-9A-HJKMNP-TV-Z]{9})/
 /** The first bit is set, and no part of the time. The last 20 bits of the time are left out. */
 const SHARED = /^runs_([4-7][0-9A-HJKMNP-TV-Z]{5})/
 const SHARED_BIT = 4 * 32 ** 5
 const SPAN_MS = 2 ** 20
-const CROCKFORD = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 /** Times from here on are no times: the ids are derived from idempotency keys (edge/run/run-id.ts). */
 const KEYED = 0x7f0000000000
 const DAY_CHARS = 'YYYY-MM-DD'.length
-
-const numberOf = (text: string): number =>
-  Array.from(text).reduce((sum, char) => sum * 32 + CROCKFORD.indexOf(char), 0)
 
 /** Whether the object may have several runs. */
 export const isShared = (name: string): boolean => SHARED.test(name)
@@ -21,10 +19,10 @@ export const isShared = (name: string): boolean => SHARED.test(name)
 /** The earliest time at which the object can have been made; null for the id of an idempotency key. */
 export function bornAt(name: string): number | null {
   const shared = SHARED.exec(name)?.[1]
-  if (shared !== undefined) return (numberOf(shared) - SHARED_BIT) * SPAN_MS
+  if (shared !== undefined) return (Number(base32Number(shared)) - SHARED_BIT) * SPAN_MS
   const time = TIME.exec(name)?.[1]
   if (time === undefined) throw new Error('not the name of an object of runs')
-  const at = numberOf(time)
+  const at = Number(base32Number(time))
   return at < KEYED ? at : null
 }
 

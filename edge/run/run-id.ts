@@ -4,10 +4,8 @@
 // object has the first bit set, and 15 bits of the agent's hash after the time.
 
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
-import { base32 } from '../../shared/ids.ts'
+import { base32, base32Number } from '../../shared/ids.ts'
 import type { RunOwner } from '../call/run.ts'
-
-const CROCKFORD = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 
 function sealed(tenant: string, head: Buffer, key: Buffer): string {
   return `run_${base32(Buffer.concat([head, check(tenant, head, key)]))}`
@@ -79,8 +77,7 @@ export function isRunOf(tenant: string, run: string, key: Buffer): boolean {
 }
 
 function isSealed(tenant: string, run: string, key: Buffer): boolean {
-  let value = 0n
-  for (const char of run.slice(4)) value = (value << 5n) | BigInt(CROCKFORD.indexOf(char))
+  const value = base32Number(run.slice(4))
   if (value >> 128n !== 0n) return false
   const bytes = Buffer.from(value.toString(16).padStart(32, '0'), 'hex')
   return timingSafeEqual(bytes.subarray(11), check(tenant, bytes.subarray(0, 11), key))

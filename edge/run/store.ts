@@ -382,7 +382,7 @@ export class RunStore {
     return row
   }
 
-  /** Not in a transaction. A sealed object has told everything. */
+  /** Called outside a transaction. The log has all entries of a sealed object. */
   saveLogged(seq: number): void {
     if (this.#object.sealed !== undefined) return
     this.#q.saveLogged.run({ id: this.#place + 1, logged: seq })

@@ -94,8 +94,8 @@ export const ARCHIVES: readonly Held[] = [
     tests: ['test/edge/archive/entry.test.ts'],
     lines: [
       [
-        '(numberOf(shared) - SHARED_BIT) * SPAN_MS',
-        'numberOf(shared) * SPAN_MS',
+        '(Number(base32Number(shared)) - SHARED_BIT) * SPAN_MS',
+        'Number(base32Number(shared)) * SPAN_MS',
         'The edge looks for sealed runs in another archive than the one that it says, and backups miss days.',
       ],
     ],

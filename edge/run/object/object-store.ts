@@ -1,6 +1,6 @@
 // The tables that the runs of one object share, and the numbers by which each run has its rows. Most
-// runs have an object to themselves. Calls that make a run of their own share objects, because a database file
-// takes longer to make than such a call, and more of the disk.
+// runs have an object to themselves. Calls that make a run of their own share objects, because a
+// database file takes longer to make than such a call, and more of the disk.
 
 import { isNotNull, lte, type SQL, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/durable-sqlite'

@@ -131,7 +131,7 @@ export class Runs {
   /** Removes the object and its entry in an archive. Nothing is sealed from now on. */
   async erase(): Promise<void> {
     this.isErased = true
-    this.changes++ // what is being sealed stays as it is
+    this.changes++ // an entry that is being made does not replace the rows
     await this.#sealing?.catch(() => undefined)
     const some = this.store.some()
     if (some !== undefined) await dropEntry(this.env, some.tenant, some.id)

@@ -174,6 +174,17 @@ test('each part of an entry fits into a row of SQLite, even if every call has 1 
   expect(parts.length).toBeGreaterThanOrEqual(3)
 })
 
+test('a read of a run that the object lacks makes no tables, which would hide an entry of the archive', () => {
+  const { object, stores, db } = storesOn(ALONE)
+  expect([
+    stores[0]?.run(),
+    stores[0]?.call(1),
+    stores[0]?.callByKey('k'),
+    stores[0]?.callToJoin('j'),
+  ]).toEqual(Array.from({ length: 4 }))
+  expect([object.isEmpty, db.prepare('select name from sqlite_schema').all()]).toEqual([true, []])
+})
+
 const schemaOf = (db: DatabaseSync): unknown =>
   db.prepare('select name, sql from sqlite_schema order by name').all()
 
