@@ -7,8 +7,9 @@ import { testProjects } from '../../infra/testing/projects.ts'
 import type { Tests } from './verdict.ts'
 
 /**
- * withStack: one at a time, because a stack takes most of the machine. alone: while no other run is
- * active, because its tests compare the whole machine before and after.
+ * withStack: first in one lane, because a stack takes most of the machine; the other lane takes the
+ * rest first. alone: while no other run is active, because its tests compare the whole machine
+ * before and after.
  */
 export type Lane = 'alone' | 'withStack' | 'without'
 

@@ -43,7 +43,8 @@ async function each<T extends Tests>(
 ): Promise<void> {
   const { alone = [], withStack = [], without = [] } = Object.groupBy(all, laneOf)
   const inLane = async (copy: Copy, lane: number): Promise<void> => {
-    const next = (): T | undefined => (lane === 0 ? withStack.shift() : undefined) ?? without.shift()
+    const [first, second] = lane === 0 ? [withStack, without] : [without, withStack]
+    const next = (): T | undefined => first.shift() ?? second.shift()
     for (let one = next(); one !== undefined && !stopping.signal.aborted; one = next()) await work(one, copy)
   }
   await Promise.all(copies.map(inLane))
