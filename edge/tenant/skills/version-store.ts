@@ -111,7 +111,14 @@ export class SkillStore {
     if (known !== undefined) return ok(known)
     const unwanted = this.#denied.among(about.contents.parts)
     if (unwanted.length > 0) return err(failure('part_denied', unwanted.join('; ')))
-    const added = files.reduce((sum, [, bytes]) => sum + bytes.byteLength, payload.byteLength)
+    const parts = this.#notKept([
+      [digest, payload],
+      ...about.modules.map(
+        ({ name, sha256 }) =>
+          [sha256, files.find(([file]) => file === name)?.[1] ?? new Uint8Array()] as const,
+      ),
+    ])
+    const added = [...parts.values()].reduce((sum, bytes) => sum + bytes.byteLength, 0)
     const room = this.#holdCode(this.#codeBytes() + added)
     if (!room.ok) return room
     this.#change(() => {
@@ -120,9 +127,7 @@ export class SkillStore {
       this.#db.insert(skills).values({ id, version, publisher, digest, state: 'quarantined', about }).run()
       for (const name of toolNames(manifest))
         this.#db.insert(skillTools).values({ name, skill: id }).onConflictDoNothing().run()
-      this.#keep(digest, payload)
-      for (const { name, sha256 } of about.modules)
-        this.#keep(sha256, files.find(([file]) => file === name)?.[1] ?? new Uint8Array())
+      for (const [sha256, bytes] of parts) this.#keep(sha256, bytes)
       const details = {
         digest,
         component: about.component.sha256,
@@ -337,13 +342,24 @@ export class SkillStore {
     return this.#db.select({ bytes }).from(skillParts).get()?.bytes ?? 0
   }
 
+  /** The parts, by digest, that no earlier version has. */
+  #notKept(parts: ReadonlyArray<readonly [string, Uint8Array]>): Map<string, Uint8Array> {
+    const isKept = (sha256: string): boolean =>
+      this.#db
+        .select({ part: skillParts.part })
+        .from(skillParts)
+        .where(eq(skillParts.sha256, sha256))
+        .limit(1)
+        .get() !== undefined
+    return new Map(parts.filter(([sha256]) => !isKept(sha256)))
+  }
+
   #keep(sha256: string, bytes: Uint8Array): void {
     for (let part = 0; part * LIMITS.skill_part_bytes < bytes.byteLength; part++) {
       const slice = bytes.subarray(part * LIMITS.skill_part_bytes, (part + 1) * LIMITS.skill_part_bytes)
       this.#db
         .insert(skillParts)
         .values({ sha256, part, bytes: Buffer.from(slice) })
-        .onConflictDoNothing()
         .run()
     }
   }

@@ -92,6 +92,26 @@ test('D18 files of all runs of a tenant together may not exceed its quota, which
   expect((await useOf('quota-files'))?.files_bytes).toBe(10)
 })
 
+test('a version of a skill uses the quota only for the parts that no earlier version has', async () => {
+  const fixtures = await newTenant(dev, 'quota-versions')
+  const acme = await Publisher.listed('quota-versions', fixtures.root)
+  const code = await storageSkill()
+  const packed = (version: string) =>
+    acme.pack(acme.manifest('keeper', { version, capabilities: { kv: ['cache/'] } }), code)
+  const publish = (version: string) => fixtures.root('publishSkill', { body: packed(version) })
+  const limit = async (files_bytes: number) =>
+    unwrap(await governor('putQuota', { params: { tenant: 'quota-versions' }, body: { files_bytes } }))
+  const used = async () => (await useOf('quota-versions'))?.skills_bytes ?? 0
+  unwrap(await publish('1.0.0'))
+  const first = await used()
+  const signed = Buffer.from(packed('1.1.0').payload, 'base64').byteLength
+  await limit(first + signed - 1)
+  expect(refusalOf(await publish('1.1.0'))).toBe('409 files_full')
+  await limit(first + signed)
+  unwrap(await publish('1.1.0'))
+  expect(await used()).toBe(first + signed)
+})
+
 test('D18 what skills store, and their code, uses the same quota as files, and is usable again once it is deleted', async () => {
   const step = LIMITS.skill_storage_step_bytes
   const fixtures = await newTenant(dev, 'quota-skills')
