@@ -69,7 +69,7 @@ export class RunRequests {
     return proposed.ok ? ok(proposed.value.call) : proposed
   }
 
-  /** Null if the run is new and its object has no room for it. */
+  /** Null if the run needs an object of its own: the object is full, or the id is taken. */
   async proposeIfRoom(input: ProposalInput): Promise<Result<Call> | null> {
     const proposed = await this.propose(input)
     return !proposed.ok && proposed.error === NO_ROOM ? null : proposed

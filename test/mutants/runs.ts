@@ -72,6 +72,19 @@ export const RUNS: readonly Held[] = [
   },
   {
     area: 'runs',
+    file: 'edge/run/commands/propose.ts',
+    tests: SHARED,
+    titled: 'L2 two keys that lead to one id',
+    lines: [
+      [
+        'row.calls > 0 && (key === null || run.store.callByKey(key) === undefined)',
+        'false',
+        'A key of a bulk client is refused, or its call spends the budget of another key’s run.',
+      ],
+    ],
+  },
+  {
+    area: 'runs',
     file: 'edge/run/find-run.ts',
     tests: SHARED,
     titled: 'L2 a key finds its run',

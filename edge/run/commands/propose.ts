@@ -5,6 +5,7 @@
 import { digestOf } from '../../../shared/bytes/json.ts'
 import { identityOfActor } from '../../../shared/evidence/actor.ts'
 import { failure } from '../../../shared/failures.ts'
+import { isSharedRun } from '../../../shared/ids.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { FileRef, InputFile } from '../../../shared/plan/call-files.ts'
 import type { Result } from '../../../shared/result.ts'
@@ -51,10 +52,7 @@ export type ProposedCall = { readonly call: Call; readonly joined: boolean }
 
 const NO_RUN = failure('not_found', 'no such run')
 const OTHER_RUN = failure('idempotency_key_reused', 'this key has created a run with other settings')
-export const NO_ROOM = failure(
-  'unavailable',
-  'the object of this run holds as many runs as it may; propose the call again',
-)
+export const NO_ROOM = failure('unavailable', 'this run has no place in its object; propose the call again')
 const RECEIVED_SINCE = failure(
   'unavailable',
   'an identical call ended, and its client received the answer just now; propose the call again',
@@ -66,6 +64,7 @@ const TOO_MANY_PENDING = failure(
 
 /** Resolves when the call has ended, or after `waitMs`. */
 export async function proposeCall(run: RunContext, input: ProposalInput): Promise<Result<ProposedCall>> {
+  if (hasNoPlace(run, run.row, input)) return err(NO_ROOM) // before it is counted anywhere
   const record = run.row?.record ?? input.create
   if (record === undefined || record === null || !isOwner(record, input.agent)) return err(NO_RUN)
   const facts = await lookUpProposal(run, record, input)
@@ -196,11 +195,25 @@ function commitProposal(
 }
 
 /** The caller's own run; created if the proposal makes one. */
-function openRun(run: RunContext, tx: RunTransaction, { agent, create }: ProposalInput): Result<RunRow> {
-  if (create !== null && tx.row === undefined && !run.hasRoom) return err(NO_ROOM)
+function openRun(run: RunContext, tx: RunTransaction, { agent, create, key }: ProposalInput): Result<RunRow> {
+  if (hasNoPlace(run, tx.row, { create, key })) return err(NO_ROOM)
   const row = create === null ? tx.row : tx.createRun(create)
   if (create !== null && !isSameRun(row, create)) return err(OTHER_RUN)
   return row !== undefined && isOwner(row.record, agent) ? ok(row) : err(NO_RUN)
+}
+
+/**
+ * Whether a new run needs another object: its own is full, or its id is that of another key. A run with
+ * a call belongs to the keys of its calls for good, so each key always leads to the same run (L2).
+ */
+function hasNoPlace(
+  run: RunContext,
+  row: RunRow | undefined,
+  { create, key }: Pick<ProposalInput, 'create' | 'key'>,
+): boolean {
+  if (create === null || !isSharedRun(create.id)) return false
+  if (row === undefined) return !run.hasRoom
+  return row.calls > 0 && (key === null || run.store.callByKey(key) === undefined)
 }
 
 export const isSameRun = (

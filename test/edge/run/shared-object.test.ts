@@ -4,6 +4,7 @@
 import { randomBytes } from 'node:crypto'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, expect, test } from 'vitest'
+import { sharedRunId } from '../../../edge/run/run-id.ts'
 import { sha256 } from '../../../shared/bytes/json.ts'
 import { type JournalEntry, verifyChain } from '../../../shared/evidence/journal.ts'
 import { LIMITS } from '../../../shared/limits.ts'
@@ -12,6 +13,7 @@ import { eventually } from '../../support/eventually.ts'
 import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { fileOf, runFileOf } from '../../support/stack/object-file.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
+import { installation } from '../../support/tenants.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
 const stack = await startTestStack({ worker: 'idle' })
@@ -112,6 +114,51 @@ test('twenty simultaneous requests with one key that names its time make one cal
   expect(refusalOf(await agent.client('proposeCallInNewRun', { body: other, headers: headers(key) }))).toBe(
     '409 idempotency_key_reused',
   )
+})
+
+const callsToday = async (): Promise<number> =>
+  unwrap(await installation(stack.dev)('readTenant', { params: { tenant: 'default' } })).use?.calls_today ?? 0
+
+/** Two keys of one millisecond that lead to one run's id. `of`: a call of the agent. */
+function clashingKeys(of: Call): [string, string] {
+  const db = runFileOf(of.run, stack.state.dir)
+  const record = db.prepare(
+    "select record ->> '$.agent' as name, record ->> '$.agentSince' as since from run",
+  )
+  const { name, since } = record.get() ?? {}
+  db.close()
+  const at = Date.now()
+  const byId = new Map<string, string>()
+  for (;;) {
+    const key = timedKey(at)
+    // The MAC depends on the rest of the id, so any key of the edge shows the same clashes.
+    const id = sharedRunId('default', { name: String(name), since: Number(since) }, key, Buffer.alloc(32), at)
+    const other = byId.get(id)
+    if (other !== undefined) return [other, key]
+    byId.set(id, key)
+  }
+}
+
+test('L2 two keys that lead to one id make a run each, and each finds its own call', async () => {
+  const by = await fixtures.agent({ tools: [...tools, forbidden] })
+  const call = (key: string, run?: Record<string, unknown>) => propose(tool, run, key, by.client)
+  const [first, second] = clashingKeys(await propose(tool, undefined, undefined, by.client))
+  const counted = await callsToday()
+  const calls = [await call(first), await call(second)] as const
+  expect(calls.map(({ id, run }) => [id.split('_')[2], run.charAt(4)])).toEqual([
+    ['1', '4'],
+    ['1', '3'],
+  ])
+  expect((await callsToday()) - counted).toBe(2)
+  const again = [await call(second), await call(first), await call(second)]
+  expect(again.map(({ id }) => id)).toEqual([calls[1].id, calls[0].id, calls[1].id])
+  // Also with other settings, and when both are sent at once.
+  const [third, fourth] = clashingKeys(calls[0])
+  const both = () =>
+    Promise.all([call(third), call(fourth, { budget: { max_calls_per_run: 1 } }), call(third)])
+  const made = await both()
+  expect(new Set(made.map(({ run }) => run)).size).toBe(2)
+  expect((await both()).map(({ id }) => id)).toEqual(made.map(({ id }) => id))
 })
 
 test('cancelling a run leaves the other runs of its object', async () => {
