@@ -6,7 +6,7 @@ import type { FieldError } from '../shared/failures.ts'
 import type { Result } from '../shared/result.ts'
 import { ok } from '../shared/result.ts'
 import { COMMANDS } from './commands.ts'
-import type { Command, CommandOutput, Live, Trouble } from './shell/command.ts'
+import type { Command, CommandOutput, Live, Trouble, Values } from './shell/command.ts'
 import { usage } from './shell/command.ts'
 import type { Config } from './shell/config.ts'
 import { readConfig, readOperatorConfig, wantsColour } from './shell/config.ts'
@@ -32,7 +32,7 @@ async function run(
     }
   }
   const config: Result<Config | undefined, Trouble> =
-    command.key === 'offline' ? ok(undefined) : readConfig(command)
+    command.key === 'offline' ? ok(undefined) : readConfig(withKeyFor(command, args))
   if (!config.ok) return config
   const offline: Api = () => Promise.reject(new Error(`\`${command.words.join(' ')}\` is offline`))
   return command.run({
@@ -47,6 +47,11 @@ async function run(
     live: () => live(parsed.json),
     terminal: process.stdout.isTTY && !parsed.json,
   })
+}
+
+function withKeyFor(command: Command, args: Values): Command {
+  const isGiven = Object.values(args).some((value) => value !== undefined)
+  return { ...command, key: (isGiven ? command.keyForArgument : undefined) ?? command.key }
 }
 
 function operatorApi(command: Command): Api | undefined {

@@ -2,11 +2,12 @@
 // and deletes tenants.
 
 import { LIMITS } from '../../shared/limits.ts'
-import { err, ok } from '../../shared/result.ts'
-import type { Tenant } from '../../shared/wire/tenants.ts'
+import { err, ok, type Result } from '../../shared/result.ts'
+import type { Tenant, TenantUsage, TenantUse } from '../../shared/wire/tenants.ts'
 import { Quota } from '../../shared/wire/tenants.ts'
-import type { Command, CommandOutput } from '../shell/command.ts'
-import { command, usage } from '../shell/command.ts'
+import type { Command, CommandOutput, Trouble } from '../shell/command.ts'
+import { command, trouble, usage } from '../shell/command.ts'
+import type { Api } from '../shell/edge-api.ts'
 import { parseInput } from '../shell/json-input.ts'
 import { columns, inline, listing, time } from '../shell/terminal-text.ts'
 
@@ -108,6 +109,16 @@ const create = command({
   },
 })
 
+const usedRows = (use: TenantUse): [string, string][] => [
+  ['calls today', String(use.calls_today)],
+  ['calls ended', String(use.calls_ended)],
+  ['calls open', `${use.calls_open} in ${use.runs_open} runs`],
+  ['bytes in use', String(use.files_bytes)],
+  ['by skills', String(use.skills_bytes)],
+  ['workers enrolled', String(use.workers)],
+  ['streams in use', String(use.streams)],
+]
+
 const show = command({
   words: ['tenants', 'show'],
   args: NAME,
@@ -118,19 +129,46 @@ const show = command({
     const read = await api('readTenant', { params: { tenant: args.NAME } })
     if (!read.ok) return read
     const { use } = read.value
-    const used: [string, string][] =
-      use === null
-        ? []
-        : [
-            ['calls today', String(use.calls_today)],
-            ['bytes in use', String(use.files_bytes)],
-            ['by skills', String(use.skills_bytes)],
-            ['workers enrolled', String(use.workers)],
-            ['streams in use', String(use.streams)],
-          ]
+    const used = use === null ? [] : usedRows(use)
     return ok({ ok: true, json: read.value, text: columns([...rowsOf(read.value), ...used], '') })
   },
 })
+
+const usageOf = command({
+  words: ['tenants', 'usage'],
+  args: { 'NAME?': 'the tenant, for the operator of the installation; without it, your own' },
+  flags: {},
+  does: 'Show what a tenant uses, and how much it may use',
+  key: 'operator',
+  keyForArgument: 'installation',
+  examples: ['countersign tenants usage', 'countersign tenants usage acme --json'],
+  async run({ args, api, paint }) {
+    const read = await (args.NAME === undefined ? api('readUsage', {}) : usageInInstallation(api, args.NAME))
+    if (!read.ok) return read
+    const { tenant, quota, use } = read.value
+    const limited: string[][] = [
+      ['calls today', String(use.calls_today), String(quota.calls_per_day)],
+      ['bytes stored', String(use.files_bytes), String(quota.files_bytes)],
+      ['  of them by skills', String(use.skills_bytes), ''],
+      ['workers', String(use.workers), String(quota.workers)],
+      ['open streams', String(use.streams), String(quota.streams)],
+      ['calls ended', String(use.calls_ended), ''],
+      ['calls open', String(use.calls_open), ''],
+      ['runs with open calls', String(use.runs_open), ''],
+    ]
+    const text = listing(paint, [inline(tenant), 'used', 'quota'], limited, '')
+    return ok({ ok: true, json: read.value, text })
+  },
+})
+
+async function usageInInstallation(api: Api, tenant: string): Promise<Result<TenantUsage, Trouble>> {
+  const read = await api('readTenant', { params: { tenant } })
+  if (!read.ok) return read
+  const { quota, use } = read.value
+  return use === null
+    ? err(trouble('tenant_deleted', `the tenant \`${tenant}\` was deleted, and uses nothing`))
+    : ok({ tenant, quota, use })
+}
 
 const quota = command({
   words: ['tenants', 'quota'],
@@ -188,4 +226,4 @@ const remove = command({
   },
 })
 
-export const TENANTS: readonly Command[] = [list, create, show, quota, suspend, resume, remove]
+export const TENANTS: readonly Command[] = [list, create, show, usageOf, quota, suspend, resume, remove]

@@ -32,6 +32,7 @@ type RouteNames =
   | 'readArguments'
   | 'previewAnswer'
   | 'revokeLinks'
+  | 'readUsage'
   | 'listEndedCalls'
   | 'putTool'
   | 'readTool'
@@ -109,6 +110,10 @@ export const operatorRoutes: Verbs<RouteNames> = {
     if (of !== null && !caller.directory.operators.has(of))
       return err(failure('not_found', `no operator \`${of}\``))
     return found.value.run.revokeLinks(found.value.n, caller.principal.name, of)
+  },
+
+  async readUsage({ env, caller }) {
+    return ok(await tenantOf(env, caller).usage())
   },
 
   async listEndedCalls({ env, request, caller, query }) {

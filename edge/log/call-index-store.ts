@@ -151,6 +151,16 @@ export class CallIndex {
     return { items, next }
   }
 
+  /** The calls that have not ended, and their runs. Reads only these calls. */
+  open(): { calls_open: number; runs_open: number } {
+    const rows = this.#db
+      .select({ call: listedCalls.call })
+      .from(listedCalls)
+      .where(inArray(listedCalls.state, [...LIVE]))
+      .all()
+    return { calls_open: rows.length, runs_open: new Set(rows.map(({ call }) => splitId(call).run)).size }
+  }
+
   /**
    * Reads a page by the index of the first filter. Other filters are compared row by row, for at
    * most `LIMITS.list_scan` rows: a page with few matches then ends early, and `next` continues

@@ -18,6 +18,7 @@ import { err, ok } from '../../shared/result.ts'
 import type { ShadowCount, ShadowDifference } from '../../shared/routes/rehearsals.ts'
 import type { ListedCall } from '../../shared/wire/calls.ts'
 import type { ListedRun } from '../../shared/wire/runs.ts'
+import type { TenantUse } from '../../shared/wire/tenants.ts'
 import type { Env } from '../bindings.ts'
 import { DEFAULT_TENANT, identityOf } from '../bindings.ts'
 import { eraseObject, openDatabase } from '../platform/database.ts'
@@ -257,6 +258,11 @@ export class LogObject extends DurableObject<Env> {
   /** The number of ended calls: all leaves except those of the skill journal. */
   async endedCalls(): Promise<number> {
     return this.#size - (this.#q.lastOf.get({ run: SKILL_JOURNAL })?.seq ?? 0)
+  }
+
+  /** Numbers of the tenant's calls and runs that need no read of all of them. */
+  async counts(): Promise<Pick<TenantUse, 'calls_ended' | 'calls_open' | 'runs_open'>> {
+    return { calls_ended: await this.endedCalls(), ...this.#index.open() }
   }
 
   /**

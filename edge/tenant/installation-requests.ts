@@ -2,7 +2,7 @@
 
 import { RpcTarget } from 'cloudflare:workers'
 import type { TenantUse } from '../../shared/wire/tenants.ts'
-import type { Env } from '../bindings.ts'
+import { type Env, logObject } from '../bindings.ts'
 import { localGatekeepers } from '../directory/directory.ts'
 import { eraseObject } from '../platform/database.ts'
 import type { StreamSlots } from '../platform/stream-slots.ts'
@@ -33,7 +33,8 @@ export class InstallationRequests extends RpcTarget {
 
   async use(): Promise<TenantUse> {
     const now = Date.now()
-    return { ...this.#store.use(now), ...this.#files.held(), streams: this.#followers.open(now) }
+    const counts = await logObject(this.#home.env, this.#home.tenant).counts()
+    return { ...this.#store.use(now), ...this.#files.held(), streams: this.#followers.open(now), ...counts }
   }
 
   /**

@@ -16,6 +16,7 @@ import type { Approval, ListedApproval, Standing } from '../../shared/wire/appro
 import type { IssuerSpec } from '../../shared/wire/issuers.ts'
 import type { AgentSpec, OperatorSpec } from '../../shared/wire/principals.ts'
 import type { Secret, SecretSpec } from '../../shared/wire/secrets.ts'
+import type { TenantUsage } from '../../shared/wire/tenants.ts'
 import type { Tool, ToolSpec } from '../../shared/wire/tools.ts'
 import type { ProvenWorker } from '../../shared/wire/workers.ts'
 import { DEFAULT_TENANT, type Env, identityOf, outboundNetwork } from '../bindings.ts'
@@ -194,6 +195,11 @@ export class TenantObject extends DurableObject<Env> {
 
   get tenancy(): InstallationRequests {
     return this.#installationRequests
+  }
+
+  async usage(): Promise<TenantUsage> {
+    const use = await this.#installationRequests.use()
+    return { tenant: this.#tenant, quota: this.#tenancy.quota(), use }
   }
 
   async takeCall(): Promise<Result<true>> {

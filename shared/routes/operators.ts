@@ -15,6 +15,7 @@ import {
   OperatorSpec,
   WithKey,
 } from '../wire/principals.ts'
+import { TenantUsage } from '../wire/tenants.ts'
 import { RegisteredTool, RegisteredToolSpec } from '../wire/tools.ts'
 import { ProvenWorker, Worker } from '../wire/workers.ts'
 import { list, number, routes } from './route.ts'
@@ -161,6 +162,16 @@ export const OPERATORS = routes({
     status: 200,
     result: Approval,
     failures: ['not_found', 'already_answered', 'already_ended'],
+  },
+  readUsage: {
+    method: 'GET',
+    path: '/v1/usage',
+    callers: ['operator'],
+    action: 'usage.read',
+    summary: 'Read the quota of the own tenant, and what it uses of it',
+    status: 200,
+    result: TenantUsage,
+    failures: [],
   },
   listEndedCalls: {
     method: 'GET',

@@ -87,5 +87,14 @@ export const TenantUse = z.strictObject({
   skills_bytes: z.int(),
   workers: z.int(),
   streams: z.int(),
+  /** Calls that have ended, over the tenant's whole life. */
+  calls_ended: z.int(),
+  /** Calls that have not ended, and the runs that have such calls. */
+  calls_open: z.int(),
+  runs_open: z.int(),
 })
 export type TenantUse = z.infer<typeof TenantUse>
+
+/** A tenant's quota and what it uses of it, as its own operators see both. */
+export const TenantUsage = z.strictObject({ tenant: z.string(), quota: Quota, use: TenantUse })
+export type TenantUsage = z.infer<typeof TenantUsage>

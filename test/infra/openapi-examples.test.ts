@@ -139,6 +139,7 @@ async function actors() {
     body: { tools: ['*'], groups: ['support'], pool },
   })
   await record(root, 'listAgents', {})
+  await record(root, 'readUsage', {})
   const triage = await record(root, 'rotateAgentKey', { params: { name: 'triage' } })
   return { root, ada: fixtures.clientOf(ada.key), agent: fixtures.clientOf(triage.key), fixtures, pool }
 }

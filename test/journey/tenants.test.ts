@@ -23,6 +23,7 @@ test('D18 the command line creates, limits, suspends, resumes and deletes a tena
   )
   expect(await run('tenants', 'quota', 'cli-acme')).toMatchObject({ code: 2 })
   expect((await run('tenants', 'show', 'cli-acme')).out).toMatch(/calls today\s+0/)
+  expect((await run('tenants', 'usage', 'cli-acme')).out).toMatch(/calls today\s+0\s+10\n/)
 
   expect((await run('tenants', 'suspend', 'cli-acme', '--reason', 'unpaid')).out).toMatch(/state\s+suspended/)
   expect(await as(key, 'operators', 'list')).toMatchObject({
@@ -79,4 +80,6 @@ test('an operator’s key can’t manage tenants, the installation key can’t d
     err: expect.stringContaining('COUNTERSIGN_KEY is the installation’s'),
   })
   expect((await as(dev.installation_key, 'tenants', 'list')).out).toMatch(/default\s+active/)
+  expect((await as(dev.operator_key, 'tenants', 'usage')).out).toMatch(/^default\s+used\s+quota\n/)
+  expect(await as(dev.operator_key, 'tenants', 'usage', 'default')).toMatchObject({ code: 2 })
 })

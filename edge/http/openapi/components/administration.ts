@@ -5,7 +5,7 @@ import { OPERATORS } from '../../../../shared/routes/operators.ts'
 import { TENANTS } from '../../../../shared/routes/tenants.ts'
 import { Agent, AgentSpec, Operator, OperatorSpec } from '../../../../shared/wire/principals.ts'
 import { Secret, SecretSpec } from '../../../../shared/wire/secrets.ts'
-import { Quota, Tenant, TenantUse } from '../../../../shared/wire/tenants.ts'
+import { Quota, Tenant, TenantUsage, TenantUse } from '../../../../shared/wire/tenants.ts'
 import {
   Capability,
   ProcessToolSpec,
@@ -194,5 +194,13 @@ export const ADMINISTRATION: Readonly<Record<string, Component>> = {
     skills_bytes: 'Those of them that skills hold; storage is counted in steps of 64 KiB.',
     workers: 'Workers enrolled.',
     streams: 'Pages and streams open.',
+    calls_ended: 'Calls that have ended, over the tenant’s whole life.',
+    calls_open: 'Calls that have not ended.',
+    runs_open: 'Runs with calls that have not ended.',
+  }),
+  TenantUsage: object(TenantUsage, 'A tenant’s quota, and what it uses of it.', {
+    tenant: 'The tenant.',
+    quota: 'The most that it may use.',
+    use: 'What it uses now.',
   }),
 }
