@@ -495,6 +495,7 @@ export class RunStore {
     const call = n === null ? null : callId(row.record.id, n)
     const hash = entryHash({ seq, at_ms: at, kind, call, body, prev: row.head })
     this.#q.append.run({ seq: this.#at(seq), at, kind, n, body: JSON.stringify(body), hash })
+    this.#object.entryAdded(at)
     return { ...row, seq, head: hash }
   }
 

@@ -48,6 +48,7 @@ export class ObjectStore {
   #next = 0
   #unlogged: string[] = []
   #reportedAt = 0
+  #lastEntryAt: number | undefined
   /** The rows of a sealed object, which stores nothing. */
   #sealed: { readonly rows: SealedRows; readonly reads: SealedReads } | undefined
   /** The open transaction has stored the sealed rows again. */
@@ -207,10 +208,21 @@ export class ObjectStore {
     return this.storage.sql.exec(text, last).toArray()
   }
 
-  /** When an entry was last added to a journal; null without one. */
-  lastEntryAt(): number | null {
+  /** Call it with each entry that is added to a journal. */
+  entryAdded(at: number): void {
+    this.#lastEntryAt = Math.max(at, this.#lastEntryAt ?? 0)
+  }
+
+  /**
+   * When an entry was last added to a journal; 0 without one. An object that has added none since it
+   * started reads all its entries for it, once.
+   */
+  lastEntryAt(): number {
     const latest = sql<number | null>`max(${journal.at})`
-    return this.tables.exist ? (this.#db.select({ at: latest }).from(journal).get()?.at ?? null) : null
+    this.#lastEntryAt ??= this.tables.exist
+      ? (this.#db.select({ at: latest }).from(journal).get()?.at ?? 0)
+      : 0
+    return this.#lastEntryAt
   }
 
   /**

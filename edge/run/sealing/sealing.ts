@@ -67,13 +67,17 @@ export async function sealIfRested(runs: Runs): Promise<void> {
   const some = store.some()
   if (some === undefined || store.sealed !== undefined || runs.isErased) return
   const own = objectOfRun(some.id)
+  const { sealAfterMs } = identityOf(env)
+  const changed = Math.max(store.lastEntryAt(), runs.unsealedAt)
+  // The other facts are in all rows of an object, which a busy one would read at each alarm.
+  if (Date.now() < changed + sealAfterMs) return runs.arm(changed + sealAfterMs)
   const at = restedAt({
     isDelivered: await runs.isDelivered(),
     nextDue: store.nextDue(),
     storedBytes: store.storage.sql.databaseSize,
     born: isShared(own) ? null : bornAt(own), // a key may be of any time
-    changed: Math.max(store.lastEntryAt() ?? 0, runs.unsealedAt),
-    sealAfterMs: identityOf(env).sealAfterMs,
+    changed,
+    sealAfterMs,
   })
   if (at === null) return
   if (Date.now() < at) return runs.arm(at)
@@ -81,7 +85,7 @@ export async function sealIfRested(runs: Runs): Promise<void> {
     logError(thrown)
     return false
   })
-  if (!isSealed && !runs.isErased) runs.arm(Date.now() + identityOf(env).sealAfterMs)
+  if (!isSealed && !runs.isErased) runs.arm(Date.now() + sealAfterMs)
 }
 
 /** Returns whether it is sealed: not if it changes in the meantime. */
