@@ -169,11 +169,11 @@ export function runObject(env: Env, tenant: string, run: string): RpcStub<RunReq
 /** The object of a run, with all the runs that it holds. */
 export const runsObject = (env: Env, tenant: string, run: string) =>
   env.RUN.getByName(runObjectName(tenant, run)) as unknown as RpcStub<RunObject>
-/** Sessions belong to one agent, which chooses their names. */
-export const sessionObject = (
-  env: Env,
-  { tenant, agent, session }: { tenant: string; agent: string; session: string },
-) => env.SESSION.getByName(`${tenant}/${agent}/${session}`) as unknown as RpcStub<SessionObject>
+type SessionName = { readonly agent: string; readonly session: string }
+/** Sessions belong to one agent, which chooses their names. No agent's name has a slash. */
+export const sessionName = ({ agent, session }: SessionName): string => `${agent}/${session}`
+export const sessionObject = (env: Env, { tenant, ...of }: SessionName & { readonly tenant: string }) =>
+  env.SESSION.getByName(`${tenant}/${sessionName(of)}`) as unknown as RpcStub<SessionObject>
 /** The counts of an agent over all its sessions. No session has an empty name. */
 export const agentQuestions = (env: Env, { tenant, agent }: { tenant: string; agent: string }) =>
   sessionObject(env, { tenant, agent, session: '' })

@@ -74,9 +74,9 @@ export const FAILURES = {
   idempotency_key_reused: caller(409, 'use a new `Idempotency-Key` for a different request'),
   digest_mismatch: caller(422, 'send the bytes whose SHA-256 the path names, in lower-case hex'),
   too_many_files: caller(409, 'create a new run for more files; limits are listed in /docs'),
-  files_full: policy(
+  storage_full: policy(
     409,
-    'wait until files of earlier runs expire, clear storage of skills, or ask an operator for a larger quota (`files_bytes`)',
+    'wait until ended runs are sealed and files expire, clear storage of skills, or ask an operator for a larger quota (`storage_bytes` of the tenant, `files_bytes` of an agent)',
   ),
   no_such_file: caller(
     422,

@@ -198,9 +198,12 @@ export const LIMITS = {
    */
   file_unnamed_ms: 24 * 3600_000,
   file_named_ms: 30 * 24 * 3600_000,
-  /** Files of all runs of one agent (operators can set less), and of a tenant: disks are finite. */
+  /**
+   * Files of all runs of one agent (operators can set less), and all that a tenant stores: disks are
+   * finite.
+   */
   agent_files_bytes: 1024 * MiB,
-  tenant_files_bytes: 4 * 1024 * MiB,
+  tenant_storage_bytes: 16 * 1024 * MiB,
   /** Time for fetching a call's input files, before the call's own time begins. */
   files_ms: 60_000,
   /** Tools and principals of a tenant, so that its directory fits into one message. */

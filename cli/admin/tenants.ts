@@ -14,10 +14,7 @@ import { columns, inline, listing, time } from '../shell/terminal-text.ts'
 const NAME = { NAME: 'the tenant’s name' } as const
 const QUOTA = {
   calls: { value: 'N', what: 'calls that its agents may propose within one day in UTC' },
-  files: {
-    value: 'BYTES',
-    what: 'bytes that its runs may hold in files, and its skills in storage and code, together',
-  },
+  storage: { value: 'BYTES', what: 'bytes that it may store: what calls leave, files, and what skills keep' },
   workers: { value: 'N', what: 'workers that may be enrolled at a time' },
   streams: { value: 'N', what: 'pages and streams that may be open at a time' },
 } as const
@@ -25,8 +22,8 @@ const REASON = { reason: { value: 'TEXT', what: 'why, for the journal' } } as co
 
 type QuotaFlags = Readonly<Record<keyof typeof QUOTA, string | undefined>>
 
-function quotaIn({ calls, files, workers, streams }: QuotaFlags) {
-  const texts = { calls_per_day: calls, files_bytes: files, workers, streams }
+function quotaIn({ calls, storage, workers, streams }: QuotaFlags) {
+  const texts = { calls_per_day: calls, storage_bytes: storage, workers, streams }
   const given = Object.entries(texts).flatMap(([name, value]) =>
     value === undefined ? [] : [{ name, value }],
   )
@@ -46,7 +43,7 @@ const rowsOf = ({ name, state, quota, created_at_ms, changed_at_ms, erased }: Te
   ['created', time(created_at_ms)],
   ['changed', time(changed_at_ms)],
   ['calls a day', String(quota.calls_per_day)],
-  ['bytes stored', String(quota.files_bytes)],
+  ['bytes stored', String(quota.storage_bytes)],
   ['workers', String(quota.workers)],
   ['open streams', String(quota.streams)],
 ]
@@ -113,7 +110,8 @@ const usedRows = (use: TenantUse): [string, string][] => [
   ['calls today', String(use.calls_today)],
   ['calls ended', String(use.calls_ended)],
   ['calls open', `${use.calls_open} in ${use.runs_open} runs`],
-  ['bytes in use', String(use.files_bytes)],
+  ['bytes in use', String(use.storage_bytes)],
+  ['left by calls', String(use.calls_bytes)],
   ['by skills', String(use.skills_bytes)],
   ['workers enrolled', String(use.workers)],
   ['streams in use', String(use.streams)],
@@ -148,7 +146,8 @@ const usageOf = command({
     const { tenant, quota, use } = read.value
     const limited: string[][] = [
       ['calls today', String(use.calls_today), String(quota.calls_per_day)],
-      ['bytes stored', String(use.files_bytes), String(quota.files_bytes)],
+      ['bytes stored', String(use.storage_bytes), String(quota.storage_bytes)],
+      ['  of them left by calls', String(use.calls_bytes), ''],
       ['  of them by skills', String(use.skills_bytes), ''],
       ['workers', String(use.workers), String(quota.workers)],
       ['open streams', String(use.streams), String(quota.streams)],
@@ -181,7 +180,7 @@ const quota = command({
     const change = quotaIn(flags)
     if (!change.ok) return change
     if (Object.keys(change.value).length === 0)
-      return err(usage('nothing to change: give `--calls`, `--files`, `--workers` or `--streams`'))
+      return err(usage('nothing to change: give `--calls`, `--storage`, `--workers` or `--streams`'))
     const put = await api('putQuota', { params: { tenant: args.NAME }, body: change.value })
     return put.ok ? ok(tenantOutput(put.value)) : put
   },

@@ -8,9 +8,9 @@ import { err, ok } from '../../shared/result.ts'
 import type { DryRun } from '../../shared/wire/calls.ts'
 import type { RunSpec } from '../../shared/wire/runs.ts'
 import type { Env } from '../bindings.ts'
-import { agentQuestions, sessionObject } from '../bindings.ts'
+import { agentQuestions, logObject, sessionName, sessionObject } from '../bindings.ts'
 import type { RunRecord } from '../call/run.ts'
-import type { Used } from '../call/usage.ts'
+import type { Counters, Used } from '../call/usage.ts'
 import { NOTHING } from '../call/usage.ts'
 import { decide, isListed } from '../decision/decide.ts'
 import { unknownTool } from '../decision/proposal.ts'
@@ -66,7 +66,7 @@ async function usedBefore(
   tool: string,
 ): Promise<Result<Used>> {
   try {
-    const session = readsSession(directory) ? await sessionObject(env, run).look(tool) : null
+    const session = readsSession(directory) ? await usedBySession(env, run, tool) : null
     return ok({
       run: NOTHING,
       session,
@@ -75,4 +75,10 @@ async function usedBefore(
   } catch {
     return err(failure('unavailable', 'the usage of this session or agent could not be read; try again'))
   }
+}
+
+/** A session that no call has used is not asked: a request would make its object, for good. */
+async function usedBySession(env: Env, run: RunRecord, tool: string): Promise<Counters> {
+  const isUsed = run.session !== run.id && (await logObject(env, run.tenant).knows(sessionName(run)))
+  return isUsed ? sessionObject(env, run).look(tool) : NOTHING
 }

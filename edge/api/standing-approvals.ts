@@ -27,7 +27,11 @@ export const standingRoutes: Verbs<'listStanding' | 'revokeStanding' | 'resetSes
     if (!agent.ok) return agent
     const { tenant, name } = agent.value
     const onlyDecision = caller.principal.kind === 'Agent' ? 'approve' : undefined // an agent can't revoke an operator's denial
-    return ok({ ended: await sessionObject(env, { tenant, agent: name, session }).reset(onlyDecision) })
+    // Each of its answers is listed. A request to a session without any would make an object, for good.
+    const listed = await tenantObject(env, tenant).standing()
+    const hasSome = listed.some((standing) => standing.agent === name && standing.session === session)
+    const of = { tenant, agent: name, session }
+    return ok({ ended: hasSome ? await sessionObject(env, of).reset(onlyDecision) : 0 })
   },
 }
 

@@ -37,16 +37,10 @@ export class ArchiveObject extends DurableObject<Env> {
 
   /** Stores the entry of an object, in place of an earlier one. Resolves when it is on disk. */
   async put(run: string, entry: readonly EntryPart[]): Promise<void> {
-    this.ctx.storage.transactionSync(() => {
-      try {
-        this.#tables.make()
-        this.#q.drop.run({ run })
-        for (const [part, { digest, bytes }] of entry.entries())
-          this.#q.put.run({ run, part, digest, bytes: Buffer.from(bytes) })
-      } catch (thrown) {
-        this.#tables.forget()
-        throw thrown
-      }
+    this.#tables.write(() => {
+      this.#q.drop.run({ run })
+      for (const [part, { digest, bytes }] of entry.entries())
+        this.#q.put.run({ run, part, digest, bytes: Buffer.from(bytes) })
     })
   }
 

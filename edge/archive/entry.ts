@@ -17,6 +17,11 @@ export type EntryPart = { readonly digest: string; readonly bytes: Uint8Array }
 /** `migration`: that of the tables from which the rows are. */
 export type OpenPart = { readonly migration: number; readonly pages: readonly Page[] }
 
+/** The bytes of an entry in an archive: its parts, each with a digest, keys and a share of a page. */
+export const sizeOf = (entry: readonly EntryPart[]): number =>
+  entry.reduce((sum, { bytes }) => sum + bytes.byteLength + PART_BYTES, 0)
+const PART_BYTES = 256
+
 const FORMAT = 1
 const dictionary = Buffer.from(DICTIONARY)
 

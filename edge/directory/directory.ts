@@ -7,7 +7,7 @@ import { digestOf } from '../../shared/bytes/json.ts'
 import { failure } from '../../shared/failures.ts'
 import type { KeyKind } from '../../shared/ids.ts'
 import { keyHash, parseKey } from '../../shared/ids.ts'
-import type { Result } from '../../shared/result.ts'
+import { ok, type Result } from '../../shared/result.ts'
 import type { AgentSpec, OperatorSpec } from '../../shared/wire/principals.ts'
 import { type Tool, upstreamOf } from '../../shared/wire/tools.ts'
 import type { Env, Identity } from '../bindings.ts'
@@ -61,6 +61,10 @@ export const isDeleted = async (env: Env, tenant: string): Promise<boolean> =>
 /** Counts a proposal towards the quota of the tenant. */
 export const takeCall = async (env: Env, tenant: string): Promise<Result<true>> =>
   localGatekeepers.get(tenant)?.takeStoredCall() ?? tenantObject(env, tenant).takeCall()
+
+/** Whether the tenant has room to store more. */
+export const roomToStore = async (env: Env, tenant: string): Promise<Result<true>> =>
+  localGatekeepers.get(tenant)?.hasRoom() === true ? ok(true) : tenantObject(env, tenant).room()
 
 /**
  * The tenant's current directory. It costs a small message if nothing has changed, and none in a

@@ -342,6 +342,6 @@ const shown = ({ name, state, createdAt, changedAt, quota, erased }: Row): Tenan
   state,
   created_at_ms: createdAt,
   changed_at_ms: changedAt,
-  quota,
+  quota: withChange(DEFAULT_QUOTA, quota), // an earlier edge stored other names
   ...(state === 'deleted' ? { erased } : {}),
 })

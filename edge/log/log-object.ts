@@ -1,6 +1,6 @@
 // The tenant's transparency log: an append-only Merkle tree over the ends of its calls, and its
 // signed head. Operators can also read the leaves as a list. Beside it, the lists of calls and
-// runs. It contains no arguments and no outputs.
+// runs, and the sizes of their objects. It contains no arguments and no outputs.
 
 import { DurableObject } from 'cloudflare:workers'
 import { and, asc, count, desc, eq, gt, gte, inArray, lt, max, ne, notInArray, sql } from 'drizzle-orm'
@@ -30,6 +30,7 @@ import {
   type RunQuery,
   type RunReports,
 } from './call-index-store.ts'
+import { ObjectSizes, type SizeReport } from './object-size-store.ts'
 import { leaves, nodes } from './tables.ts'
 
 /** The sources of leaves from the tenant's journals, each entry of which is a leaf without a call. */
@@ -113,6 +114,7 @@ export class LogObject extends DurableObject<Env> {
   readonly #waiters = new Waiters<'leaf'>()
   readonly #q = statements(this.#db)
   readonly #index = new CallIndex(this.#db)
+  readonly #sizes = new ObjectSizes(this.#db)
   /**
    * The last full subtree of each level, on which an append builds. If a transaction is rolled
    * back, the nodes it left here are computed again before they are read.
@@ -140,9 +142,10 @@ export class LogObject extends DurableObject<Env> {
     await this.appendAll([{ run, ends }])
   }
 
-  /** The same for several runs, and updates the lists. */
-  async appendAll(news: readonly RunEnds[]): Promise<void> {
+  /** The same for several runs of an object, and updates the lists and the object's size. */
+  async appendAll(news: readonly RunEnds[], size?: SizeReport): Promise<void> {
     this.#size = this.ctx.storage.transactionSync(() => {
+      if (size !== undefined) this.#sizes.put(size)
       for (const { reports } of news) if (reports !== undefined) this.#index.put(reports)
       return news.reduce((size, { run, ends }) => this.#appendAt(size, run, ends), this.#size)
     })
@@ -167,6 +170,22 @@ export class LogObject extends DurableObject<Env> {
       }
     }
     return size + fresh.length
+  }
+
+  // ── What the tenant stores ──
+
+  async reportSize(report: SizeReport): Promise<void> {
+    this.ctx.storage.transactionSync(() => this.#sizes.put(report))
+  }
+
+  /** The bytes of all objects that have reported, and of this one. */
+  async storedBytes(): Promise<number> {
+    return this.#sizes.total + this.ctx.storage.sql.databaseSize
+  }
+
+  /** Whether the object has reported a size. */
+  async knows(object: string): Promise<boolean> {
+    return this.#sizes.has(object)
   }
 
   async calls(query: CallQuery): Promise<ListPage<ListedCall>> {

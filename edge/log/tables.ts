@@ -79,6 +79,16 @@ export const listedRuns = sqliteTable(
   ],
 )
 
+/**
+ * The bytes of each object with runs or a session: its own rows, and those that are sealed in an
+ * archive. The row without a name has the sums.
+ */
+export const objects = sqliteTable('objects', {
+  name: text().primaryKey(),
+  live: integer().notNull(),
+  sealed: integer().notNull(),
+})
+
 /** Hashes of full subtrees by level and index. */
 export const nodes = sqliteTable(
   'nodes',

@@ -5,6 +5,9 @@ import { drizzle } from 'drizzle-orm/durable-sqlite'
 import { type Schema, Tables } from './object-tables.ts'
 
 export type Database = ReturnType<typeof drizzle>
+/** The file of an object that stores nothing. workerd makes it for the first request, and keeps it. */
+export const EMPTY_FILE_BYTES = 4_096
+
 /** Runs writes in one transaction, and notifies those who depend on them. */
 export type Change = <T>(write: () => T) => T
 

@@ -66,6 +66,19 @@ export class Tables {
     this.makeAt(this.migration)
   }
 
+  /** Runs a transaction that writes. The first one of an object makes its tables. */
+  write<T>(work: () => T): T {
+    try {
+      return this.#ctx.storage.transactionSync(() => {
+        this.make()
+        return work()
+      })
+    } catch (thrown) {
+      this.forget()
+      throw thrown
+    }
+  }
+
   /** Makes the tables of a migration that has a schema, with these of the later ones. */
   makeAt(migration: number, later: readonly string[] = []): void {
     const { statements } = this.#versionOf(migration)

@@ -7,14 +7,14 @@ import type { JournalEntry } from '../../shared/evidence/journal.ts'
 import { type Failure, failure } from '../../shared/failures.ts'
 import { callId, isSharedRun, splitId } from '../../shared/ids.ts'
 import { isEdgePlan } from '../../shared/plan/plan.ts'
-import { err, ok, type Result } from '../../shared/result.ts'
+import { err, type Result } from '../../shared/result.ts'
 import type { Env } from '../bindings.ts'
 import { channelObject, poolObject, tenantObject } from '../bindings.ts'
 import { type CallRecord, hasEnded, type Proposal } from '../call/lifecycle.ts'
 import type { RunRecord, RunRow } from '../call/run.ts'
 import { holderOf } from '../call/shared-folder.ts'
 import type { AgentEvent } from '../directory/agent-webhook.ts'
-import { agentNamed, directoryAt, takeCall } from '../directory/directory.ts'
+import { agentNamed, directoryAt, roomToStore as storageOf, takeCall } from '../directory/directory.ts'
 import type { LoadedDirectory } from '../directory/loaded-directory.ts'
 import type { CallReport, RunReport } from '../log/call-index-store.ts'
 import type { Leaf, RunEnds } from '../log/log-object.ts'
@@ -26,10 +26,7 @@ import { approvalView } from './views.ts'
 
 const RETRY_MS = 2_000
 const FORWARD_EVERY_MS = 5_000
-const UNCOUNTED = failure(
-  'unavailable',
-  'the call could not be counted towards the quota of the tenant; propose it again',
-)
+const UNCOUNTED = failure('unavailable', 'the quotas of the tenant could not be checked; try again')
 
 export const needsWorker = ({ plan }: Pick<Proposal, 'plan'>): boolean => plan !== null && !isEdgePlan(plan)
 
@@ -43,27 +40,19 @@ export const queueIsFull = (proposal: Proposal): Failure =>
         : 'too many calls of skills wait for their turn',
   )
 
-/** Room for one more call: in the pool's queue, and in the tenant's quota for today. */
-export type Room = { readonly full: boolean; readonly counted: Result<true> }
+/** Whether the tenant's quotas have room for one more call, which they count. */
+export const countCall = (env: Env, tenant: string): Promise<Result<true>> =>
+  takeCall(env, tenant).catch(() => err(UNCOUNTED)) // L6
 
-/**
- * A pool that can't be reached counts as having room, because the alarm sends its doorbell again.
- * `repeated`: the call exists, so the request makes none and uses no quota.
- */
-export async function roomFor(
-  env: Env,
-  directory: LoadedDirectory,
-  run: RunRecord,
-  repeated: boolean,
-): Promise<Room> {
+/** Whether the tenant has room to store more. */
+export const roomToStore = (env: Env, tenant: string): Promise<Result<true>> =>
+  storageOf(env, tenant).catch(() => err(UNCOUNTED)) // L6
+
+/** A pool that can't be reached counts as having room, because the alarm sends its doorbell again. */
+export async function isPoolFull(env: Env, directory: LoadedDirectory, run: RunRecord): Promise<boolean> {
   const { tenant, id, agent } = run
-  if (repeated) return { full: false, counted: ok(true) }
   const pool = poolObject(env, tenant, agentNamed(directory, agent)?.spec.pool ?? 'default')
-  const [full, counted] = await Promise.all([
-    pool.full({ agent, run: id }).catch(() => false),
-    takeCall(env, tenant).catch(() => err(UNCOUNTED)), // L6
-  ])
-  return { full, counted }
+  return pool.full({ agent, run: id }).catch(() => false)
 }
 
 export class Outbox {

@@ -36,6 +36,7 @@ import { settleForWorker } from './commands/settle.ts'
 import type { RunContext } from './context.ts'
 import type { StoredFile } from './file-uploads.ts'
 import { Runs } from './object/runs.ts'
+import { roomToStore } from './outbox.ts'
 import type { OutputUpdate, StreamPosition, Subscriber } from './output-subscribers.ts'
 import * as reads from './reads.ts'
 import { rehearseRun, type Script } from './rehearse.ts'
@@ -58,6 +59,9 @@ export class RunRequests {
   // ── Agents and operators; `agent` is null if the caller may see every agent's ──
 
   async create(record: RunRecord): Promise<Result<Run>> {
+    const { row, env } = this.#run
+    const room = row === undefined ? await roomToStore(env, record.tenant) : ok(true as const)
+    if (!room.ok) return room
     return this.#run.transact((tx) => {
       const row = tx.createRun(record)
       return isSameRun(row, record) ? ok(runView(row)) : err(OTHER_RUN)

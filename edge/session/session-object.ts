@@ -1,22 +1,26 @@
 // One session of one agent, across its runs: standing answers, and usage that counts towards caps
 // per session. A call reserves its usage here before it is decided, one call at a time, so that two
 // runs can't both take the last of a cap. The runs hold the truth about their calls, and are asked
-// for it. One more object per agent, which belongs to no session, counts the agent's questions.
+// for it. One more object per agent, which belongs to no session, counts the agent's questions. An
+// object that was only asked stores nothing, so a dry run leaves none behind.
 
 import { DurableObject } from 'cloudflare:workers'
 import { and, count, eq, gt, lte } from 'drizzle-orm'
+import { drizzle } from 'drizzle-orm/durable-sqlite'
 import migrations from '../../migrations/session/migrations.js'
 import schemas from '../../migrations/session/schemas.json' with { type: 'json' }
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import type { StoredStanding } from '../approvals/standing.ts'
 import type { Env } from '../bindings.ts'
-import { runObject, tenantObject } from '../bindings.ts'
+import { logObject, runObject, tenantObject } from '../bindings.ts'
 import type { RecordedAnswer } from '../call/lifecycle.ts'
 import type { AgentUse, Counters, Usage } from '../call/usage.ts'
 import { countersOf, sum } from '../call/usage.ts'
-import { eraseObject, openDatabase } from '../platform/database.ts'
+import { isDeleted } from '../directory/directory.ts'
+import { EMPTY_FILE_BYTES, eraseObject } from '../platform/database.ts'
 import { withDeadline } from '../platform/deadline.ts'
+import { Tables } from '../platform/object-tables.ts'
 import { StandingStore } from './standing-store.ts'
 import { openCalls, questions, totals } from './tables.ts'
 
@@ -32,10 +36,13 @@ type OpenCallRow = typeof openCalls.$inferSelect
 type Shares = Array<{ share: Usage; ended: boolean } | null>
 
 export class SessionObject extends DurableObject<Env> {
-  readonly #db = openDatabase(this.ctx, { migrations, schemas })
+  readonly #tables = new Tables(this.ctx, { migrations, schemas })
+  readonly #db = drizzle(this.ctx.storage)
   readonly #standing = new StandingStore(this.#db)
   /** The end of the queue of operations that run one at a time. */
   #last: Promise<unknown> = Promise.resolve()
+  /** The bytes of this object that the tenant's log knows, as far as this object knows. */
+  #reported = 0
 
   /**
    * Reserves a call's usage, and returns the usage before it. From here on the call counts for
@@ -44,12 +51,15 @@ export class SessionObject extends DurableObject<Env> {
   async book(booking: Booking): Promise<Counters> {
     return this.#inTurn(async () => {
       const before = await this.#counters(booking.tool, booking)
-      const openCount = this.#db.select({ n: count() }).from(openCalls).get()?.n ?? 0
-      if (openCount >= LIMITS.session_open_calls) throw new Error('the session has too many open calls')
-      this.#db
-        .insert(openCalls)
-        .values({ ...booking, at: Date.now() })
-        .run()
+      this.#tables.write(() => {
+        const openCount = this.#db.select({ n: count() }).from(openCalls).get()?.n ?? 0
+        if (openCount >= LIMITS.session_open_calls) throw new Error('the session has too many open calls')
+        this.#db
+          .insert(openCalls)
+          .values({ ...booking, at: Date.now() })
+          .run()
+      })
+      this.#reportSize()
       return before
     })
   }
@@ -60,6 +70,7 @@ export class SessionObject extends DurableObject<Env> {
   }
 
   async release(place: string): Promise<void> {
+    if (!this.#tables.exist) return
     this.#db.delete(openCalls).where(eq(openCalls.place, place)).run()
   }
 
@@ -71,7 +82,7 @@ export class SessionObject extends DurableObject<Env> {
    */
   async reserveQuestion(place: string): Promise<AgentUse> {
     const now = Date.now()
-    return this.ctx.storage.transactionSync(() => {
+    const use = this.#tables.write(() => {
       this.#db
         .delete(questions)
         .where(lte(questions.at, now - HOUR_MS))
@@ -80,18 +91,23 @@ export class SessionObject extends DurableObject<Env> {
       this.#db.insert(questions).values({ place, at: now }).run()
       return use
     })
+    this.#reportSize()
+    return use
   }
 
   /** The number of questions, for a call that reserves none. */
   async asked(): Promise<AgentUse> {
+    this.#reportSize()
     return this.#questionsAt(Date.now())
   }
 
   async releaseQuestion(place: string): Promise<void> {
+    if (!this.#tables.exist) return
     this.#db.delete(questions).where(eq(questions.place, place)).run()
   }
 
   #questionsAt(now: number): AgentUse {
+    if (!this.#tables.exist) return { asks_hour: 0 }
     const within = gt(questions.at, now - HOUR_MS)
     return { asks_hour: this.#db.select({ n: count() }).from(questions).where(within).get()?.n ?? 0 }
   }
@@ -103,18 +119,21 @@ export class SessionObject extends DurableObject<Env> {
     const tenant = tenantObject(this.env, this.#tenant)
     const listed = await tenant.listStanding(kept.standing)
     if (!listed.ok) return listed
-    const removed = this.ctx.storage.transactionSync(() => this.#standing.save(kept, Date.now()))
+    const removed = this.#tables.write(() => this.#standing.save(kept, Date.now()))
+    this.#reportSize()
     // If this fails, a stale entry stays in the index, which covers nothing.
     if (removed.length > 0) await tenant.unlistStanding(removed).catch(() => undefined)
     return listed
   }
 
   async standingAnswers(key: string, run: string): Promise<RecordedAnswer[]> {
+    this.#reportSize()
+    if (!this.#tables.exist) return []
     return this.ctx.storage.transactionSync(() => this.#standing.answersFor(key, run, Date.now()))
   }
 
   async stillStanding(ids: readonly string[]): Promise<string[]> {
-    return this.#standing.stillValid(ids, Date.now())
+    return this.#tables.exist ? this.#standing.stillValid(ids, Date.now()) : []
   }
 
   /**
@@ -123,17 +142,21 @@ export class SessionObject extends DurableObject<Env> {
    * calling it again continues.
    */
   async revoke(ids: readonly string[]): Promise<void> {
+    if (this.#tables.exist) await this.#end(ids)
+    await tenantObject(this.env, this.#tenant).unlistStanding(ids)
+  }
+
+  async #end(ids: readonly string[]): Promise<void> {
     this.#standing.end(ids)
     const users = Map.groupBy(this.#standing.runsUnder(ids), ({ run }) => run)
     await Promise.all(
       [...users.keys()].map((run) => runObject(this.env, this.#tenant, run).standingWithdrawn(ids)),
     )
     this.#standing.forgetUses(ids)
-    await tenantObject(this.env, this.#tenant).unlistStanding(ids)
   }
 
   async reset(decision?: RecordedAnswer['decision']): Promise<number> {
-    const ids = this.#standing.idsWith(decision)
+    const ids = this.#tables.exist ? this.#standing.idsWith(decision) : []
     if (ids.length > 0) await this.revoke(ids)
     return ids.length
   }
@@ -147,6 +170,7 @@ export class SessionObject extends DurableObject<Env> {
   }
 
   async #counters(tool: string, own?: Booking): Promise<Counters> {
+    if (!this.#tables.exist) return countersOf([], tool)
     // Several attempts at the same call count once.
     const rows = new Map(
       this.#db
@@ -193,6 +217,29 @@ export class SessionObject extends DurableObject<Env> {
     )
     if (shares === undefined) throw new Error('a run did not answer in time')
     return rows.map((row, i) => ({ row, found: shares[i] ?? null }))
+  }
+
+  // ── The tenant's quota of storage ──
+
+  /**
+   * Reports what the object stores, beside the answer. If a report gets lost, a later request makes
+   * another. Every object that has a file reports: a dry run asks only sessions that have.
+   */
+  #reportSize(): void {
+    const bytes = Math.max(this.ctx.storage.sql.databaseSize, EMPTY_FILE_BYTES)
+    if (bytes === this.#reported) return
+    this.#reported = bytes
+    const sent = this.#sendSize(bytes).catch(() => {
+      this.#reported = 0
+    })
+    this.ctx.waitUntil(sent)
+  }
+
+  async #sendSize(live: number): Promise<void> {
+    // A report that comes after the tenant was erased would make its log again.
+    if (await isDeleted(this.env, this.#tenant)) return
+    const object = (this.ctx.id.name ?? '').slice(this.#tenant.length + 1)
+    await logObject(this.env, this.#tenant).reportSize({ object, live })
   }
 
   get #tenant(): string {

@@ -7,7 +7,7 @@ import { localGatekeepers } from '../directory/directory.ts'
 import { eraseObject } from '../platform/database.ts'
 import type { StreamSlots } from '../platform/stream-slots.ts'
 import { eraseOthers } from './erasure.ts'
-import type { FileQuotaStore } from './file-quota-store.ts'
+import type { StorageStore } from './storage-store.ts'
 import type { InstallationOrder, TenancyStore } from './tenancy-store.ts'
 
 /** The parts of the tenant's object that its erasure needs. */
@@ -15,14 +15,19 @@ type TenantHome = { readonly ctx: DurableObjectState; readonly env: Env; readonl
 
 export class InstallationRequests extends RpcTarget {
   readonly #store: TenancyStore
-  readonly #files: FileQuotaStore
+  readonly #held: () => Promise<ReturnType<StorageStore['held']>>
   readonly #followers: StreamSlots
   readonly #home: TenantHome
 
-  constructor(store: TenancyStore, files: FileQuotaStore, followers: StreamSlots, home: TenantHome) {
+  constructor(
+    store: TenancyStore,
+    held: () => Promise<ReturnType<StorageStore['held']>>,
+    followers: StreamSlots,
+    home: TenantHome,
+  ) {
     super()
     this.#store = store
-    this.#files = files
+    this.#held = held
     this.#followers = followers
     this.#home = home
   }
@@ -34,7 +39,8 @@ export class InstallationRequests extends RpcTarget {
   async use(): Promise<TenantUse> {
     const now = Date.now()
     const counts = await logObject(this.#home.env, this.#home.tenant).counts()
-    return { ...this.#store.use(now), ...this.#files.held(), streams: this.#followers.open(now), ...counts }
+    const held = await this.#held()
+    return { ...this.#store.use(now), ...held, streams: this.#followers.open(now), ...counts }
   }
 
   /**

@@ -232,7 +232,7 @@ export const formerSecrets = sqliteTable('former_secrets', {
 
 /**
  * Bytes of files that each run last reported, and until when the report counts; and the sums by
- * holder: an agent for its runs, or what skills keep (`SKILLS` in file-quota-store.ts).
+ * holder: an agent for its runs, or what skills keep (`SKILLS` in storage-store.ts).
  */
 export const filesHeld = sqliteTable(
   'files_held',

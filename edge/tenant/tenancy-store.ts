@@ -7,7 +7,7 @@ import { splitId } from '../../shared/ids.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Quota, TenantState, TenantUse } from '../../shared/wire/tenants.ts'
-import { CALLS_PER_COUNT, DEFAULT_QUOTA } from '../../shared/wire/tenants.ts'
+import { CALLS_PER_COUNT, DEFAULT_QUOTA, withChange } from '../../shared/wire/tenants.ts'
 import { DEFAULT_TENANT } from '../bindings.ts'
 import type { Change, Database } from '../platform/database.ts'
 import {
@@ -105,7 +105,13 @@ export class TenancyStore {
   }
 
   quota(): Quota {
-    this.#quota ??= this.#db.select().from(meta).get()?.quota ?? DEFAULT_QUOTA
+    // A quota of an earlier edge has the default of what it lacks.
+    this.#quota ??= withChange(DEFAULT_QUOTA, this.#db.select().from(meta).get()?.quota ?? {})
+    return this.#quota
+  }
+
+  /** Undefined if only storage knows it. */
+  get knownQuota(): Quota | undefined {
     return this.#quota
   }
 

@@ -19,7 +19,7 @@ import type { Secret, SecretSpec } from '../../shared/wire/secrets.ts'
 import type { TenantUsage } from '../../shared/wire/tenants.ts'
 import type { Tool, ToolSpec } from '../../shared/wire/tools.ts'
 import type { ProvenWorker } from '../../shared/wire/workers.ts'
-import { DEFAULT_TENANT, type Env, identityOf, outboundNetwork } from '../bindings.ts'
+import { DEFAULT_TENANT, type Env, identityOf, logObject, outboundNetwork } from '../bindings.ts'
 import { localGatekeepers, SUSPENDED } from '../directory/directory.ts'
 import type { Directory, Member } from '../directory/gatekeeper.ts'
 import { isOwnAgent } from '../directory/own-agents.ts'
@@ -34,8 +34,8 @@ import { Sealing } from '../secrets/sealing.ts'
 import { type FetchedKeys, KeySource } from '../tokens/key-source.ts'
 import type { EnrolledWorker, HeartbeatSender } from '../workers/request-freshness.ts'
 import { RequestFreshness, WORKER_IN_USE } from '../workers/request-freshness.ts'
+import { CallsStored, type Stored } from './calls-stored.ts'
 import { ConsoleSessions } from './console-session-store.ts'
-import { FileQuotaStore } from './file-quota-store.ts'
 import { type Changes, type InboxPage, type InboxQuery, InboxStore, type ListQuery } from './inbox-store.ts'
 import { InstallationRequests } from './installation-requests.ts'
 import { type IssuerRecord, IssuerStore } from './issuer-store.ts'
@@ -47,6 +47,7 @@ import { SecretStore } from './secret-store.ts'
 import { SkillJournal } from './skills/journal-store.ts'
 import { SkillRegistry } from './skills/skill-registry.ts'
 import { StandingIndex } from './standing-index-store.ts'
+import { type StorageRoom, StorageStore, storageFull } from './storage-store.ts'
 import { agents, meta, operators } from './tables.ts'
 import { TenancyStore } from './tenancy-store.ts'
 import { ToolStore } from './tool-store.ts'
@@ -81,7 +82,10 @@ export class TenantObject extends DurableObject<Env> {
     this.#tools,
     this.#skillJournal,
     this.#delivery,
-    (bytes) => this.#files.holdForSkill(null, bytes, this.#storageQuota()),
+    async () => {
+      const room = await this.#storageRoom()
+      return (bytes) => this.#storage.holdForSkill(null, bytes, room)
+    },
   )
   readonly #upstreams = new UpstreamRegistry(
     new UpstreamStore(this.#db, (write) => this.#change(write), this.#tools, this.#upstreamJournal),
@@ -93,7 +97,8 @@ export class TenantObject extends DurableObject<Env> {
   readonly #workers = new WorkerStore(this.#db, (write) => this.#change(write))
   readonly #console = new ConsoleSessions(this.#db)
   readonly #inbox = new InboxStore(this.#db)
-  readonly #files = new FileQuotaStore(this.#db)
+  readonly #storage = new StorageStore(this.#db)
+  readonly #callsStored = new CallsStored(() => this.#askStored())
   readonly #followers = new StreamSlots()
   /** MCP requests and hooks that are held; none longer than the longest wait. */
   readonly #holds = new StreamSlots(
@@ -102,11 +107,16 @@ export class TenantObject extends DurableObject<Env> {
     (LIMITS.mcp_hold_most_s + 10) * 1000,
   )
   readonly #tenancy = new TenancyStore(this.#db, (write) => this.#change(write))
-  readonly #installationRequests = new InstallationRequests(this.#tenancy, this.#files, this.#followers, {
-    ctx: this.ctx,
-    env: this.env,
-    tenant: this.#tenant,
-  })
+  readonly #installationRequests = new InstallationRequests(
+    this.#tenancy,
+    () => this.#held(),
+    this.#followers,
+    {
+      ctx: this.ctx,
+      env: this.env,
+      tenant: this.#tenant,
+    },
+  )
   readonly #freshness: RequestFreshness
   #directory: Directory
 
@@ -203,10 +213,42 @@ export class TenantObject extends DurableObject<Env> {
   }
 
   async takeCall(): Promise<Result<true>> {
-    return this.#tenancy.takeCall(Date.now())
+    const room = await this.room()
+    return room.ok ? this.#tenancy.takeCall(Date.now()) : room
   }
   takeStoredCall(): Result<true> | null {
-    return this.#tenancy.takeStoredCall(Date.now())
+    return this.hasRoom() ? this.#tenancy.takeStoredCall(Date.now()) : null
+  }
+
+  // ── Storage ──
+
+  /** Whether the tenant may store more than it does. Rejects if its log does not answer (L6). */
+  async room(): Promise<Result<true>> {
+    const { all } = await this.#callsStored.current(Date.now())
+    const quota = this.#storageQuota()
+    return all < quota ? ok(true) : storageFull(all, quota)
+  }
+  hasRoom(): boolean {
+    const all = this.#callsStored.known(Date.now())?.all
+    return all !== undefined && all < (this.#tenancy.knownQuota?.storage_bytes ?? 0)
+  }
+
+  /** Calls leave all that the log counts, and their approvals in the inbox here. */
+  async #askStored(): Promise<Stored> {
+    const { databaseSize } = this.ctx.storage.sql
+    const isDeleted = this.#directory.state === 'deleted' // a request would make its log again
+    const log = isDeleted ? 0 : await logObject(this.env, this.#tenant).storedBytes()
+    const calls = log + Math.max(0, databaseSize - this.#storage.codeBytes())
+    return { calls, all: this.#storage.held(calls).storage_bytes }
+  }
+
+  async #storageRoom(): Promise<StorageRoom> {
+    const { calls } = await this.#callsStored.current(Date.now())
+    return { quota: this.#storageQuota(), calls } // read last: the tenant may have been deleted
+  }
+
+  async #held() {
+    return this.#storage.held((await this.#callsStored.current(Date.now())).calls)
   }
 
   // ── Principals ──
@@ -514,19 +556,17 @@ export class TenantObject extends DurableObject<Env> {
 
   /** Sets the total bytes of files that the run holds, if the quotas permit it. */
   async holdFiles(run: string, agent: string, bytes: number): Promise<Result<true>> {
-    const most = {
-      agent: this.#directory.agents.find(({ name }) => name === agent)?.spec.files_bytes,
-      tenant: this.#storageQuota(),
-    }
-    return this.#files.hold({ run, agent, bytes }, most)
+    const tenant = await this.#storageRoom()
+    const own = this.#directory.agents.find(({ name }) => name === agent)?.spec.files_bytes
+    return this.#storage.hold({ run, agent, bytes }, { agent: own, tenant })
   }
   /** Sets the total bytes that a skill's storage holds, if the quota permits it. */
   async holdSkill(skill: string, bytes: number): Promise<Result<true>> {
-    return this.#files.holdForSkill(skill, bytes, this.#storageQuota())
+    return this.#storage.holdForSkill(skill, bytes, await this.#storageRoom())
   }
   /** A call that is still running while its tenant is deleted must not leave anything behind. */
   #storageQuota(): number {
-    return this.#directory.state === 'deleted' ? 0 : this.#tenancy.quota().files_bytes
+    return this.#directory.state === 'deleted' ? 0 : this.#tenancy.quota().storage_bytes
   }
 
   async listStanding(entry: Standing): Promise<Result<true>> {

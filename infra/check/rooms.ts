@@ -29,7 +29,7 @@ export const ROOMS: Readonly<Record<Side, Rooms>> = {
     archive: ['platform', 'bindings.ts'],
     rehearsal: ['platform', 'call', 'tools', 'policy', 'bindings.ts', 'directory', 'decision', 'log'],
     pool: ['bindings.ts'],
-    session: ['platform', 'call', 'bindings.ts', 'approvals'],
+    session: ['platform', 'call', 'bindings.ts', 'directory', 'approvals'],
     skills: ['platform', 'tools', 'bindings.ts', 'directory'],
     upstreams: ['platform', 'tools', 'secrets', 'bindings.ts', 'directory'],
     channels: ['platform', 'bindings.ts', 'directory', 'http', 'approvals', 'decision'],

@@ -25,6 +25,7 @@ const PROPOSAL_FAILURES: readonly Code[] = [
   'run_ended',
   'too_many_pending',
   'queue_full',
+  'storage_full',
 ]
 
 export const AGENTS = routes({
@@ -39,7 +40,7 @@ export const AGENTS = routes({
     status: 201,
     location: '/v1/runs/{id}',
     result: Run,
-    failures: ['idempotency_key_reused'],
+    failures: ['idempotency_key_reused', 'storage_full'],
   },
   putFile: {
     method: 'PUT',
@@ -53,7 +54,7 @@ export const AGENTS = routes({
     body_bytes: LIMITS.file_bytes,
     status: 200,
     result: z.strictObject({ sha256: Sha256, bytes: z.int() }),
-    failures: ['not_found', 'digest_mismatch', 'too_many_files', 'files_full', 'run_cancelled'],
+    failures: ['not_found', 'digest_mismatch', 'too_many_files', 'storage_full', 'run_cancelled'],
   },
   listFiles: {
     method: 'GET',

@@ -44,7 +44,7 @@ export const SKILLS = routes({
       'skill_conflict',
       'conflict',
       'limit_reached',
-      'files_full',
+      'storage_full',
       'unavailable',
     ],
   },

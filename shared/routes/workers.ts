@@ -27,7 +27,7 @@ export const WORKERS = routes({
     body: wire.ClaimRequest,
     status: 200,
     result: wire.Claim,
-    failures: ['not_claimable', 'already_claimed', 'sandbox_unavailable'],
+    failures: ['not_claimable', 'already_claimed', 'sandbox_unavailable', 'storage_full'],
   },
   readInput: {
     method: 'GET',
@@ -56,7 +56,7 @@ export const WORKERS = routes({
     body_bytes: LIMITS.file_bytes,
     status: 200,
     result: z.strictObject({ sha256: Sha256, bytes: z.int() }),
-    failures: ['not_found', 'digest_mismatch', 'too_many_files', 'files_full'],
+    failures: ['not_found', 'digest_mismatch', 'too_many_files', 'storage_full'],
   },
   output: {
     method: 'POST',

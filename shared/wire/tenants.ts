@@ -23,13 +23,13 @@ export const CALLS_PER_COUNT = 100
 export const DEFAULT_QUOTA = {
   /** About twelve calls a second for a whole day. */
   calls_per_day: 1_000_000,
-  files_bytes: LIMITS.tenant_files_bytes,
+  storage_bytes: LIMITS.tenant_storage_bytes,
   workers: 100,
   streams: LIMITS.streams_tenant,
 } as const
 const MAX_QUOTA = {
   calls_per_day: 1_000_000_000,
-  files_bytes: 2 ** 40,
+  storage_bytes: 2 ** 40,
   workers: 1_000,
   streams: 10_000,
 } as const
@@ -49,8 +49,8 @@ export type TenantState = z.infer<typeof TenantState>
 export const Quota = z.strictObject({
   /** Calls that its agents may propose within one day in UTC. */
   calls_per_day: z.int().min(0).max(MAX_QUOTA.calls_per_day),
-  /** Bytes that its runs may hold in files, and its skills in storage and code, together. */
-  files_bytes: z.int().min(0).max(MAX_QUOTA.files_bytes),
+  /** Bytes that it may store: what calls leave, files of runs, and storage and code of skills. */
+  storage_bytes: z.int().min(0).max(MAX_QUOTA.storage_bytes),
   /** Workers that may be enrolled at a time. */
   workers: z.int().min(0).max(MAX_QUOTA.workers),
   /** Pages and streams that may be open at a time. */
@@ -74,7 +74,7 @@ export type QuotaChange = { readonly [K in keyof Quota]?: Quota[K] | undefined }
 
 export const withChange = (quota: Quota, change: QuotaChange): Quota => ({
   calls_per_day: change.calls_per_day ?? quota.calls_per_day,
-  files_bytes: change.files_bytes ?? quota.files_bytes,
+  storage_bytes: change.storage_bytes ?? quota.storage_bytes,
   workers: change.workers ?? quota.workers,
   streams: change.streams ?? quota.streams,
 })
@@ -82,8 +82,10 @@ export const withChange = (quota: Quota, change: QuotaChange): Quota => ({
 /** The current usage of a tenant, in the units of its quota. */
 export const TenantUse = z.strictObject({
   calls_today: z.int(),
-  files_bytes: z.int(),
-  /** Those of `files_bytes` that skills keep. */
+  storage_bytes: z.int(),
+  /** Those of `storage_bytes` that calls have left, as they were at most a second ago. */
+  calls_bytes: z.int(),
+  /** Those of `storage_bytes` that skills keep. */
   skills_bytes: z.int(),
   workers: z.int(),
   streams: z.int(),

@@ -168,6 +168,28 @@ test('a sealed run answers every read as before, from less than a fifth of its s
   expect(statSync(fileOf('run', first.run)).size).toBeLessThan(8_192)
 })
 
+test('D18 the tenant’s storage counts a sealed run with its entry, and after a change with its rows again', async () => {
+  const tenant = 'archive-counted'
+  const own = await newTenant(hurt.stack.dev, tenant)
+  const [member, plain] = [await own.agent(), await own.tool({ limits: { output_bytes: 1024 * 1024 } })]
+  const worker = await PeerWorker.enrol(own.url, own.root, own.pool)
+  const counted = async () =>
+    unwrap(await installation(hurt.stack.dev)('readTenant', { params: { tenant } })).use?.calls_bytes ?? 0
+  const { id: run } = unwrap(await member.client('createRun', { body: {} }))
+  const next = async () =>
+    unwrap(await member.client('proposeCall', { params: { run }, body: { tool: plain, args: {} } }))
+  const empty = await counted()
+  const output = 'x'.repeat(512 * 1024)
+  const [first, live] = [await next(), await next()]
+  await worker.run(first.id, { stdout: output })
+  await eventually('the rows are counted', async () => (await counted()) > empty + output.length)
+  unwrap(await member.client('cancelCall', { params: { run, call: live.id } }))
+  await sealed(run, tenant)
+  await eventually('only the entry is counted', async () => (await counted()) < empty + output.length / 2)
+  await next()
+  await eventually('the rows are counted again', async () => (await counted()) > empty + output.length)
+})
+
 test('L2 an equal proposal with the key of a sealed call returns that call, and runs nothing', async () => {
   const key = fixtures.name()
   const alone = await ranCall(undefined, key)

@@ -11,6 +11,7 @@ import { refusalOf, toolSpec, unwrap } from '../support/fixtures.ts'
 import { revive, strike } from '../support/stack/hurt-stack.ts'
 import { fileOf } from '../support/stack/object-file.ts'
 import { startTestStack } from '../support/stack/stack.ts'
+import { installation } from '../support/tenants.ts'
 
 const stack = await startTestStack({ worker: 'idle' })
 afterAll(() => stack.stop())
@@ -19,13 +20,11 @@ const agent = client(stack.url, bearer(stack.dev.agent_key))
 const WITHIN_MS = 20_000
 
 /** Makes all files of the run older by this time. */
-async function after(ms: number, tenant = ''): Promise<void> {
+async function after(ms: number): Promise<void> {
   await strike(stack.edge)
-  const [run, directory] = [fileOf('run', stack.state.dir), fileOf('tenant', stack.state.dir)]
+  const run = fileOf('run', stack.state.dir)
   expect(Number(run.prepare('update files set at = at - ?').run(ms).changes)).toBeGreaterThan(0)
-  directory.exec(tenant)
   run.close()
-  directory.close()
   await revive(stack.edge)
 }
 
@@ -55,7 +54,7 @@ test('a file that no call named is deleted after a day, a named one after thirty
   const longer =
     (before[1]?.until_ms ?? 0) - (before[0]?.until_ms ?? 0) - (LIMITS.file_named_ms - LIMITS.file_unnamed_ms)
   expect(Math.abs(longer)).toBeLessThan(WITHIN_MS)
-  expect(refusalOf(await put(late))).toBe('409 files_full')
+  expect(refusalOf(await put(late))).toBe('409 storage_full')
   unwrap(await put(idle)) // the file exists already and takes no additional room
 
   await after(LIMITS.file_unnamed_ms + 1)
@@ -63,10 +62,7 @@ test('a file that no call named is deleted after a day, a named one after thirty
   await eventually('the room is there again', async () => (await put(late)).ok, WITHIN_MS)
   expect((await held()).map(({ sha256: digest }) => digest)).toEqual([sha256(named), sha256(late)])
 
-  await after(
-    LIMITS.file_named_ms,
-    `insert into files_sums values ('somebody else', ${LIMITS.tenant_files_bytes - 100})`,
-  )
+  await after(LIMITS.file_named_ms)
   await propose()
   await eventually('all has gone', async () => (await held()).length === 0, WITHIN_MS)
   const gone = await agent('readFile', { params: { run, call: call.id, sha256: sha256(named) } })
@@ -79,11 +75,19 @@ test('a file that no call named is deleted after a day, a named one after thirty
   expect(inputFilesOf(unwrap(await agent('readCall', { params: { run, call: call.id } })).plan)).toHaveLength(
     1,
   )
-  const much = await put(late)
-  expect(much).toMatchObject({
-    error: { code: 'files_full', detail: expect.stringContaining('the tenant’s runs and skills hold') },
+  const limit = async (storage_bytes: number) =>
+    unwrap(
+      await installation(stack.dev)('putQuota', { params: { tenant: 'default' }, body: { storage_bytes } }),
+    )
+  await limit(0)
+  expect(await put(late)).toMatchObject({
+    error: {
+      code: 'storage_full',
+      detail: expect.stringMatching(/^the tenant stores \d+ bytes, and its quota is 0$/),
+    },
   })
-  await eventually('there is room for a little', async () => (await put('x'.repeat(100))).ok, WITHIN_MS)
+  await limit(LIMITS.tenant_storage_bytes)
+  unwrap(await put(late))
 })
 
 test('the quota of a run that reports nothing is freed in time; a run with files reports again', {

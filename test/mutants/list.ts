@@ -11,6 +11,7 @@ import { PEOPLE } from './people.ts'
 import { RUNS } from './runs.ts'
 import { SANDBOX } from './sandbox.ts'
 import { SKILLS } from './skills.ts'
+import { STORAGE } from './storage.ts'
 import { TOKENS } from './tokens.ts'
 import { UPSTREAMS } from './upstreams.ts'
 import { WORKER } from './worker.ts'
@@ -29,4 +30,5 @@ export const MUTANTS = mutantsOf([
   ...BACKUPS,
   ...RUNS,
   ...ARCHIVES,
+  ...STORAGE,
 ])

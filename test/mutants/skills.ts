@@ -346,10 +346,10 @@ export const SKILLS: readonly Held[] = [
   },
   {
     area: 'tenants',
-    file: 'edge/tenant/file-quota-store.ts',
+    file: 'edge/tenant/storage-store.ts',
     tests: ['test/edge/tenant/tenants-quota.test.ts'],
     titled: 'D18 what skills store|D18 files of all runs',
-    lines: [['more <= 0 || all + more <= most', 'true', 'One tenant fills the disk of all tenants.']],
+    lines: [['more <= 0 || all + more <= quota', 'true', 'One tenant fills the disk of all tenants.']],
   },
   {
     area: 'tenants',
@@ -358,8 +358,8 @@ export const SKILLS: readonly Held[] = [
     titled: 'D18 what skills store',
     lines: [
       [
-        'this.#holdCode(this.#codeBytes() + added)',
-        'this.#holdCode(0)',
+        'holdCode(this.#codeBytes() + added)',
+        'holdCode(0)',
         'The code of one tenant’s skills fills the disk of all tenants.',
       ],
     ],

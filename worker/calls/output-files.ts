@@ -110,7 +110,7 @@ async function takeFile(at: string, path: string, collected: Collection, target:
   }
 }
 
-const NO_ROOM: readonly Code[] = ['too_many_files', 'files_full']
+const NO_ROOM: readonly Code[] = ['too_many_files', 'storage_full']
 
 async function sendFile(
   body: Buffer<ArrayBuffer>,

@@ -39,6 +39,7 @@ import { upstreamSecret } from '../../upstreams/look.ts'
 import { currentResources } from '../../workers/eligibility.ts'
 import type { EnrolledWorker } from '../../workers/request-freshness.ts'
 import type { RunContext } from '../context.ts'
+import { roomToStore } from '../outbox.ts'
 import type { RunTransaction } from '../transaction.ts'
 import type { UsageReservation } from '../usage-ledger.ts'
 import { factsOf } from '../views.ts'
@@ -170,21 +171,23 @@ export async function claimForUpstream(run: RunContext, n: number): Promise<Resu
 
 /**
  * Facts from other objects: the directory, the reservation in the session's counts, the standing
- * answers still in force.
+ * answers still in force, and whether the tenant has room for what the call will leave.
  */
 export type ClaimFacts = {
   readonly directory: LoadedDirectory
   readonly reservation: UsageReservation | null
   readonly standing: readonly string[]
+  readonly room: Result<true>
 }
 
 export async function lookUpClaim(run: RunContext, n: number): Promise<Result<ClaimFacts>> {
   const { row } = run
   if (row === undefined) return err(NO_CALL)
-  const directory = await directoryOf(run.env, row.record.tenant)
+  const { tenant } = row.record
+  const [directory, room] = await Promise.all([directoryOf(run.env, tenant), roomToStore(run.env, tenant)])
   const reservation = await run.usage.reserveForCall(directory, row.record, n)
   const standing = await standingInForce(run, row, n)
-  return standing === null ? err(SESSION_UNREACHABLE) : ok({ directory, reservation, standing }) // L6
+  return standing === null ? err(SESSION_UNREACHABLE) : ok({ directory, reservation, standing, room }) // L6
 }
 
 /**
@@ -225,6 +228,7 @@ function claimCall(
 ): Result<{ grant: Grant; envelope: Envelope }> {
   const { row } = tx
   if (row === undefined) return err(NO_CALL)
+  if (!facts.room.ok) return facts.room // a call that runs is settled, whatever it leaves
   const { proposal, status } = record
   const now = Date.now()
   const { decision, snapshot, onRecord } = judgeAtClaim(run, row, facts, record)

@@ -25,7 +25,7 @@ import { directoryAt } from '../../directory/directory.ts'
 import type { LoadedDirectory } from '../../directory/loaded-directory.ts'
 import type { RunContext } from '../context.ts'
 import { hasRoomAtEdge } from '../edge-calls.ts'
-import { needsWorker, queueIsFull, type Room, roomFor } from '../outbox.ts'
+import { countCall, isPoolFull, needsWorker, queueIsFull } from '../outbox.ts'
 import { readCall, viewCall } from '../reads.ts'
 import {
   applyStandingAnswers,
@@ -83,7 +83,9 @@ type ProposalFacts = {
   /** An earlier call is the answer, so nothing was reserved or counted. */
   readonly isRepeated: boolean
   readonly reservation: UsageReservation | null
-  readonly room: Room
+  /** Whether the tenant's quotas have room for a new call. If not, nothing is stored for it. */
+  readonly counted: Result<true>
+  readonly isPoolFull: boolean
   readonly asking: { readonly standing: StandingAnswers; readonly undecided: UndecidedCall } | null
 }
 /**
@@ -108,11 +110,15 @@ async function lookUpProposal(
   const directory = await directoryAt(run.env, record.tenant, input.version)
   const joinKey = joinKeyOf(directory, input)
   const isRepeated = earlierCall(run, input, joinKey) !== undefined
-  const [reservation, room] = await Promise.all([
-    isRepeated ? null : run.usage.reserve(directory, record, input),
-    roomFor(run.env, directory, record, isRepeated),
+  const facts = { directory, joinKey, isRepeated, asking: null }
+  if (isRepeated) return { ...facts, counted: ok(true), reservation: null, isPoolFull: false }
+  const counting = countCall(run.env, record.tenant)
+  const [counted, reservation, isFull] = await Promise.all([
+    counting,
+    counting.then((counted) => (counted.ok ? run.usage.reserve(directory, record, input) : null)),
+    isPoolFull(run.env, directory, record),
   ])
-  return { directory, joinKey, isRepeated, reservation, room, asking: null }
+  return { ...facts, counted, reservation, isPoolFull: isFull }
 }
 
 /**
@@ -164,7 +170,8 @@ function commitProposal(
   input: ProposalInput,
   facts: ProposalFacts,
 ): Result<Outcome> {
-  const { directory, joinKey, isRepeated, reservation, room } = facts
+  const { directory, joinKey, isRepeated, reservation, counted } = facts
+  if (tx.row === undefined && !counted.ok) return counted
   const opened = openRun(run, tx, input)
   if (!opened.ok) return opened
   const row = opened.value
@@ -174,7 +181,7 @@ function commitProposal(
     return storedAs('earlier', replayProposal(directory, earlier, input))
   }
   if (isRepeated) return err(RECEIVED_SINCE) // L6: a new call would use no quota and no budget
-  if (!room.counted.ok) return room.counted
+  if (!counted.ok) return counted
   const files = run.store.files.sized(input.files)
   if (!files.ok) return files
   const uses = usesOf(run, row, input, facts)
@@ -185,7 +192,7 @@ function commitProposal(
   if (decision.effect === 'ask' && run.store.pendingApprovals() >= LIMITS.pending_approvals_per_run)
     return err(TOO_MANY_PENDING)
   if (decided.kind === 'undecided') return ok({ ...decided, row, reservation })
-  const waits = checkRoom(row, decided.call, room)
+  const waits = checkRoom(row, decided.call, facts)
   if (!waits.ok) return waits
   const keys = {
     key: input.key ?? reservation?.key ?? null,
@@ -275,8 +282,12 @@ const hasSameInputs = (
   undecided.row.seq === seq && undecided.row.denied === denied && undecided.reservation === reservation
 
 /** Checked before anybody is asked. A denied call waits for nothing. */
-function checkRoom(row: RunRow, { proposal, decision }: NewCall, { full }: Room): Result<true> {
-  const hasRoom = needsWorker(proposal) ? !full : hasRoomAtEdge(row, proposal.plan)
+function checkRoom(
+  row: RunRow,
+  { proposal, decision }: NewCall,
+  { isPoolFull }: ProposalFacts,
+): Result<true> {
+  const hasRoom = needsWorker(proposal) ? !isPoolFull : hasRoomAtEdge(row, proposal.plan)
   return hasRoom || decision.effect === 'deny' ? ok(true) : err(queueIsFull(proposal))
 }
 

@@ -1,12 +1,16 @@
-// Sends what has happened in the runs of an object to the tenant's log and lists, and to the
-// webhooks of their agents, in batches. A run's cursor into its journal says what the log has, so each
-// entry arrives at least once.
+// Sends what has happened in the runs of an object, and the object's size, to the tenant's log and
+// lists, and to the webhooks of their agents, in batches. A run's cursor into its journal says what the
+// log has, so each entry arrives at least once.
 
+import { objectOfRun } from '../../../shared/ids.ts'
 import type { Env } from '../../bindings.ts'
 import { logObject } from '../../bindings.ts'
 import { isDeleted } from '../../directory/directory.ts'
+import type { SizeReport } from '../../log/object-size-store.ts'
+import { EMPTY_FILE_BYTES } from '../../platform/database.ts'
 import type { RunContext } from '../context.ts'
 import { reportToAgent } from '../outbox.ts'
+import type { ObjectStore } from './object-store.ts'
 
 const DELAY_MS = 200
 const RETRY_MS = 2_000
@@ -16,6 +20,7 @@ const AT_ONCE = 100
 /** The part of the object's runs that this needs. */
 type Runs = {
   readonly env: Env
+  readonly store: Pick<ObjectStore, 'ownBytes' | 'sealed'>
   useAll(ids: readonly string[], work: (runs: RunContext[]) => Promise<void>): Promise<void>
   arm(due: number): void
 }
@@ -24,6 +29,8 @@ export class LogDelivery {
   readonly #runs: Runs
   readonly #waiting = new Set<string>()
   #isScheduled = false
+  /** The bytes of the object that the log knows, as far as this object knows. */
+  #reported = 0
 
   constructor(runs: Runs) {
     this.#runs = runs
@@ -61,14 +68,36 @@ export class LogDelivery {
 
   async #send(runs: readonly RunContext[]): Promise<void> {
     const { env } = this.#runs
-    const tenant = runs[0]?.row?.record.tenant
-    if (tenant === undefined) return
+    const some = runs[0]?.row?.record
+    if (some === undefined) return
+    const { tenant, id } = some
     // A report that comes after the tenant was erased would make its log again.
     if (await isDeleted(env, tenant)) return
     const news = runs.flatMap((run) => run.outbox.news(run) ?? [])
-    if (news.length === 0) return
-    await logObject(env, tenant).appendAll(news.map(({ append }) => append))
+    const size = this.#newSize(id)
+    if (news.length === 0 && size === undefined) return
+    await logObject(env, tenant).appendAll(
+      news.map(({ append }) => append),
+      size,
+    )
+    if (size !== undefined) this.#reported = size.live
     for (const each of news) await reportToAgent(each)
     for (const each of news) each.run.outbox.noteSent(each)
+  }
+
+  #newSize(run: string): SizeReport | undefined {
+    const { ownBytes, sealed } = this.#runs.store
+    return sealed !== undefined || ownBytes === this.#reported
+      ? undefined
+      : { object: objectOfRun(run), live: ownBytes }
+  }
+
+  /**
+   * Reports that the rows are in an archive, before they are removed here. If the object changes in the
+   * meantime, its next delivery reports it again.
+   */
+  async reportSealed(tenant: string, object: string, sealed: number): Promise<void> {
+    await logObject(this.#runs.env, tenant).reportSize({ object, live: EMPTY_FILE_BYTES, sealed })
+    this.#reported = 0
   }
 }

@@ -208,6 +208,11 @@ export class ObjectStore {
     return this.storage.sql.exec(text, last).toArray()
   }
 
+  /** The bytes of its rows, without the files of its runs, which have a count of their own. */
+  get ownBytes(): number {
+    return this.storage.sql.databaseSize - this.#files.held().bytes
+  }
+
   /** Call it with each entry that is added to a journal. */
   entryAdded(at: number): void {
     this.#lastEntryAt = Math.max(at, this.#lastEntryAt ?? 0)

@@ -6,10 +6,11 @@
 import { objectOfRun } from '../../../shared/ids.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { archiveOf, bornAt, isShared } from '../../archive/archive-of.ts'
-import { damaged, type EntryPart, entryOf, openPart } from '../../archive/entry.ts'
+import { damaged, type EntryPart, entryOf, openPart, sizeOf } from '../../archive/entry.ts'
 import { archiveObject, type Env, identityOf } from '../../bindings.ts'
 import { logError } from '../../platform/error-log.ts'
 import type { GroupCommit } from '../../platform/group-commit.ts'
+import type { LogDelivery } from '../object/log-delivery.ts'
 import type { ObjectStore } from '../object/object-store.ts'
 import { restedAt } from './rest.ts'
 import { SealedRows } from './sealed-rows.ts'
@@ -19,6 +20,7 @@ type Runs = {
   readonly env: Env
   readonly store: ObjectStore
   readonly commits: GroupCommit
+  readonly log: LogDelivery
   readonly changes: number
   readonly unsealedAt: number
   readonly isErased: boolean
@@ -100,6 +102,8 @@ async function seal(runs: Runs, tenant: string, own: string): Promise<boolean> {
     if (runs.changes !== changes) return false
   }
   await archiveObject(runs.env, tenant, archiveOf(own)).put(own, entry)
+  if (runs.changes !== changes) return false
+  await runs.log.reportSealed(tenant, own, sizeOf(entry))
   if (runs.changes !== changes) return false
   await runs.becomeSealed(rows)
   return true

@@ -37,6 +37,7 @@ export class SkillRegistry extends RpcTarget {
   readonly #journal: SkillJournal
   readonly #denied: DeniedParts
   readonly #delivery: LogDelivery
+  readonly #roomForCode: () => Promise<HoldCode>
 
   constructor(
     db: Database,
@@ -44,14 +45,15 @@ export class SkillRegistry extends RpcTarget {
     tools: ToolStore,
     journal: SkillJournal,
     delivery: LogDelivery,
-    holdCode: HoldCode,
+    roomForCode: () => Promise<HoldCode>,
   ) {
     super()
     this.#journal = journal
     this.#denied = new DeniedParts(db, change, journal)
-    this.#skills = new SkillStore(db, change, tools, { journal, denied: this.#denied, holdCode })
+    this.#skills = new SkillStore(db, change, tools, { journal, denied: this.#denied })
     this.#publishers = new PublisherStore(db, change, journal)
     this.#delivery = delivery
+    this.#roomForCode = roomForCode
   }
 
   // ── Versions ──
@@ -69,12 +71,14 @@ export class SkillRegistry extends RpcTarget {
   async publish(published: Publication, { x, pin }: Signed): Promise<Result<Skill>> {
     const { manifest, published_by: by } = published.about
     const { publisher } = manifest
+    const holdCode = await this.#roomForCode()
     const counts = this.#publishers.counts(publisher, x, pin) // the key may have been revoked since the first check
     if (!counts.ok) return counts
-    if (this.#publishers.has(x)) return this.#delivery.soon(this.#skills.publish(published, () => undefined))
+    if (this.#publishers.has(x))
+      return this.#delivery.soon(this.#skills.publish(published, holdCode, () => undefined))
     const about = { ...published.about, pinned_by: by }
     return this.#delivery.soon(
-      this.#skills.publish({ ...published, about }, () => this.#publishers.pin(publisher, x, by)),
+      this.#skills.publish({ ...published, about }, holdCode, () => this.#publishers.pin(publisher, x, by)),
     )
   }
 

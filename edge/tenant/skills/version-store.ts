@@ -79,31 +79,25 @@ export class SkillStore {
   readonly #tools: ToolStore
   readonly #journal: SkillJournal
   readonly #denied: DeniedParts
-  readonly #holdCode: HoldCode
 
   constructor(
     db: Database,
     change: Change,
     tools: ToolStore,
-    {
-      journal,
-      denied,
-      holdCode,
-    }: { readonly journal: SkillJournal; readonly denied: DeniedParts; readonly holdCode: HoldCode },
+    { journal, denied }: { readonly journal: SkillJournal; readonly denied: DeniedParts },
   ) {
     this.#db = db
     this.#change = change
     this.#tools = tools
     this.#journal = journal
     this.#denied = denied
-    this.#holdCode = holdCode
   }
 
   /**
    * Publishes together with the writes of `alsoWrite`. The same package again returns the existing
    * version.
    */
-  publish({ about, payload, files }: Publication, alsoWrite: () => void): Result<Skill> {
+  publish({ about, payload, files }: Publication, holdCode: HoldCode, alsoWrite: () => void): Result<Skill> {
     const { id, version, digest, manifest } = about
     const taken = this.taken(manifest, digest)
     if (!taken.ok) return taken
@@ -119,7 +113,7 @@ export class SkillStore {
       ),
     ])
     const added = [...parts.values()].reduce((sum, bytes) => sum + bytes.byteLength, 0)
-    const room = this.#holdCode(this.#codeBytes() + added)
+    const room = holdCode(this.#codeBytes() + added)
     if (!room.ok) return room
     this.#change(() => {
       const { publisher } = manifest

@@ -98,7 +98,7 @@ test.concurrent('an agent can upload only if one of its tools takes files, and o
   const [one, another] = [await of(small), await of(small)]
   const all = await Promise.all(['aaaa', 'bbbb', 'cccc'].map((text) => put(one, text, sha256(text), small)))
   expect(all.map((answer) => answer.ok).filter(Boolean)).toHaveLength(2)
-  expect(refusalOf(await put(another, 'dddd', sha256('dddd'), small))).toBe('409 files_full')
+  expect(refusalOf(await put(another, 'dddd', sha256('dddd'), small))).toBe('409 storage_full')
   unwrap(await put(another, 'dd', sha256('dd'), small))
   const items = async (by: typeof agent) => by.client('listFiles', { params: { run: one } })
   expect(unwrap(await items(small)).items.map(({ bytes, named }) => [bytes, named])).toEqual([

@@ -77,7 +77,11 @@ const { SkillStore } = await storeIn<{
     tools: unknown,
     kept: unknown,
   ) => {
-    publish: (publication: Publication, alsoWrite: () => void) => Result<unknown>
+    publish: (
+      publication: Publication,
+      holdCode: () => Result<true>,
+      alsoWrite: () => void,
+    ) => Result<unknown>
     package: (id: string, version: string) => Package | undefined
   }
 }>('skills/version-store.ts')
@@ -85,7 +89,7 @@ const { SkillStore } = await storeIn<{
 /** The store of versions; its journal, which parts are denied and the quota of bytes are not tested here. */
 function skillsOf(db: ReturnType<typeof newDatabase>) {
   const journal = { append: () => undefined, changesOf: () => [] }
-  const kept = { journal, denied: { among: () => [] }, holdCode: () => ok(true) }
+  const kept = { journal, denied: { among: () => [] } }
   const store = new SkillStore(db, (write) => write(), undefined, kept)
   const publish = (
     id: string,
@@ -105,7 +109,11 @@ function skillsOf(db: ReturnType<typeof newDatabase>) {
       modules,
       contents: { parts: [] },
     }
-    const done = store.publish({ about, payload, files: [['component.js', code]] }, () => undefined)
+    const done = store.publish(
+      { about, payload, files: [['component.js', code]] },
+      () => ok(true),
+      () => undefined,
+    )
     return done.ok ? 'published' : `${done.error.code}: ${done.error.detail}`
   }
   return { store, publish }

@@ -144,6 +144,29 @@ test('D18 no object is made for a skill that does not exist: its storage is empt
   expect(skills()).toEqual(before)
 })
 
+test('D18 no object is made for a session that nobody has used, by a dry run or a reset', async () => {
+  const { root } = other.fixtures
+  const tool = await other.fixtures.tool()
+  const sessions = () => objects().filter((file) => /countersign-session\/[0-9a-f]{64}\.sqlite$/.test(file))
+  const counts = `@id("counts") forbid (principal, action == Action::"tool.execute/${tool}", resource) when { context.budget.session.calls >= 1 };`
+  await other.fixtures.withPolicies({ counts }, async () => {
+    const agent = await other.fixtures.agent()
+    const dryRun = async (session?: string) => {
+      const run = session === undefined ? {} : { session }
+      return unwrap(await root('decide', { body: { agent: agent.name, tool, args: {}, run } })).decision
+        .effect
+    }
+    const before = sessions()
+    for (const session of ['never-run', undefined]) expect(await dryRun(session)).toBe('allow')
+    const params = { session: 'never-run' }
+    expect(unwrap(await root('resetSession', { params, body: { agent: agent.name } })).ended).toBe(0)
+    expect(sessions()).toEqual(before)
+    unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: {}, run: params } }))
+    expect(await dryRun('never-run')).toBe('deny')
+    expect(sessions()).toHaveLength(before.length + 1)
+  })
+})
+
 test('D18 deleting a tenant leaves all data of another tenant', async () => {
   const { run, call } = other.ids
   expect(unwrap(await other.agent.client('readCall', { params: { run, call } })).id).toBe(call)

@@ -1,6 +1,7 @@
 // Promise: the edge enforces each limit of a tenant's quota where the counted thing is created,
 // each refusal has its own code, and the operator of the installation can read the current use.
 
+import { randomBytes } from 'node:crypto'
 import { copyFileSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -21,6 +22,9 @@ import { objectId } from '../../support/stack/object-file.ts'
 import { sharedStack, startTestStack } from '../../support/stack/stack.ts'
 import { installation, newTenant } from '../../support/tenants.ts'
 import { newSigner, PeerWorker } from '../../support/worker/peer-worker.ts'
+
+const KiB = 1024
+const MiB = 1024 * KiB
 
 const dev = sharedStack()
 const governor = installation(dev)
@@ -78,18 +82,83 @@ test('D18 a worker beyond the quota can enrol only after another is revoked, wit
   unwrap(await enrol())
 })
 
+const storedBy = async (tenant: string) => (await useOf(tenant))?.storage_bytes ?? 0
+const limitStorage = async (tenant: string, storage_bytes: number) =>
+  unwrap(await governor('putQuota', { params: { tenant }, body: { storage_bytes } }))
+
 test('D18 files of all runs of a tenant together may not exceed its quota, whichever agent owns the runs', async () => {
-  const fixtures = await newTenant(dev, 'quota-files', { files_bytes: 10 })
+  const fixtures = await newTenant(dev, 'quota-files')
   const [one, two] = [await fixtures.agent(), await fixtures.agent()]
   await fixtures.tool({ input_files: true })
-  const put = async (by: typeof one, text: string) => {
+  const put = async (by: typeof one, bytes: number) => {
     const { id: run } = unwrap(await by.client('createRun', { body: {} }))
-    return by.client('putFile', { params: { run, sha256: sha256(text) }, body: Buffer.from(text) })
+    const body = Buffer.alloc(bytes, bytes.toString())
+    return by.client('putFile', { params: { run, sha256: sha256(body) }, body })
   }
-  unwrap(await put(one, '1234567'))
-  expect(refusalOf(await put(two, '4567'))).toBe('409 files_full')
-  unwrap(await put(two, '456'))
-  expect((await useOf('quota-files'))?.files_bytes).toBe(10)
+  const before = await storedBy('quota-files')
+  await limitStorage('quota-files', before + 10 * MiB)
+  unwrap(await put(one, 6 * MiB))
+  expect(refusalOf(await put(two, 5 * MiB))).toBe('409 storage_full')
+  unwrap(await put(two, 3 * MiB))
+  expect(await storedBy('quota-files')).toBeGreaterThanOrEqual(before + 9 * MiB)
+})
+
+test('D18 a tenant whose calls have used up its storage gets no new run, call, file or claim, what is stored stays readable, and a running call is settled', {
+  timeout: 60_000,
+}, async () => {
+  const fixtures = await newTenant(dev, 'quota-left')
+  const [agent, tool] = [
+    await fixtures.agent(),
+    await fixtures.tool({ input_files: true, limits: { output_bytes: MiB } }),
+  ]
+  const peer = await PeerWorker.enrol(dev.url, fixtures.root, fixtures.pool)
+  const { id: run } = unwrap(await agent.client('createRun', { body: {} }))
+  const propose = async (key: string) =>
+    agent.client('proposeCall', {
+      params: { run },
+      headers: { 'idempotency-key': key },
+      body: { tool, args: {} },
+    })
+  const inNewRun = () => agent.client('proposeCallInNewRun', { body: { tool, args: {} } })
+  const first = unwrap(await propose('first'))
+  const [running, waiting] = [unwrap(await propose('running')), unwrap(await propose('waiting'))]
+  const claim = unwrap(await peer.claim(running.id))
+  const before = (await useOf('quota-left'))?.calls_bytes ?? 0
+  const output = randomBytes(512 * KiB)
+  unwrap(await peer.settle(unwrap(await peer.claim(first.id)), { stdout: output }))
+  const used = () => useOf('quota-left')
+  await vi.waitFor(
+    async () => expect((await used())?.calls_bytes ?? 0).toBeGreaterThan(before + output.byteLength),
+    { timeout: 10_000, interval: 100 },
+  )
+  expect((await used())?.calls_bytes).toBeLessThan(before + output.byteLength + 256 * KiB)
+  await limitStorage('quota-left', before + output.byteLength)
+
+  const full = '409 storage_full'
+  const lists = async () => unwrap(await agent.client('listRuns', { query: {} })).items.length
+  const runs = await lists()
+  expect(refusalOf(await propose('second'))).toBe(full)
+  expect(refusalOf(await inNewRun())).toBe(full)
+  expect(refusalOf(await agent.client('createRun', { body: {} }))).toBe(full)
+  expect(
+    refusalOf(
+      await agent.client('putFile', { params: { run, sha256: sha256('1') }, body: Buffer.from('1') }),
+    ),
+  ).toBe(full)
+  expect(refusalOf(await peer.claim(waiting.id))).toBe(full)
+
+  expect(unwrap(await propose('first')).id).toBe(first.id) // a repeated request stores nothing
+  expect(unwrap(await agent.client('readCall', { params: { run, call: first.id } })).state).toBe('succeeded')
+  unwrap(await agent.client('readAttestation', { params: { run, call: first.id } }))
+  unwrap(await peer.settle(claim, { stdout: output }))
+  expect(unwrap(await agent.client('readCall', { params: { run, call: running.id } })).state).toBe(
+    'succeeded',
+  )
+
+  await limitStorage('quota-left', before + 16 * MiB)
+  unwrap(await peer.claim(waiting.id))
+  unwrap(await propose('second'))
+  expect(await lists()).toBe(runs) // a refused request made no run
 })
 
 test('a version of a skill uses the quota only for the parts that no earlier version has', async () => {
@@ -99,15 +168,14 @@ test('a version of a skill uses the quota only for the parts that no earlier ver
   const packed = (version: string) =>
     acme.pack(acme.manifest('keeper', { version, capabilities: { kv: ['cache/'] } }), code)
   const publish = (version: string) => fixtures.root('publishSkill', { body: packed(version) })
-  const limit = async (files_bytes: number) =>
-    unwrap(await governor('putQuota', { params: { tenant: 'quota-versions' }, body: { files_bytes } }))
   const used = async () => (await useOf('quota-versions'))?.skills_bytes ?? 0
   unwrap(await publish('1.0.0'))
   const first = await used()
   const signed = Buffer.from(packed('1.1.0').payload, 'base64').byteLength
-  await limit(first + signed - 1)
-  expect(refusalOf(await publish('1.1.0'))).toBe('409 files_full')
-  await limit(first + signed)
+  const slack = (first - signed) / 2 // for journal and lists; a second copy of the modules needs twice as much
+  await limitStorage('quota-versions', first)
+  expect(refusalOf(await publish('1.1.0'))).toBe('409 storage_full')
+  await limitStorage('quota-versions', (await storedBy('quota-versions')) + signed + slack)
   unwrap(await publish('1.1.0'))
   expect(await used()).toBe(first + signed)
 })
@@ -122,43 +190,37 @@ test('D18 what skills store, and their code, uses the same quota as files, and i
     acme.pack(acme.manifest('keeper', { version, capabilities: { kv: ['cache/'] } }), code)
   const by = { maker: maker.client, root: fixtures.root }
   const tool = await acme.enable(by, acme.manifest('keeper', { capabilities: { kv: ['cache/'] } }), code)
-  const limit = async (files_bytes: number) =>
-    unwrap(await governor('putQuota', { params: { tenant: 'quota-skills' }, body: { files_bytes } }))
-  const used = async () => {
-    const { files_bytes, skills_bytes } = (await useOf('quota-skills')) ?? {}
-    return [files_bytes, skills_bytes]
-  }
+  /** Leaves room for these bytes, and for what the calls of this test store. */
+  const leave = async (bytes: number) =>
+    limitStorage('quota-skills', (await storedBy('quota-skills')) + bytes + 3 * step)
+  const used = async () => (await useOf('quota-skills'))?.skills_bytes
   const does = async (deed: StorageOperation, key: string) => {
     const body = { tool, args: argumentsOf(deed, key, 'x') }
     const { result } = unwrap(await agent.client('proposeCallInNewRun', { body, wait: 20 }))
     return result?.ok ? result.output : result?.error?.detail
   }
-  const [ofCode = 0] = await used()
+  const ofCode = (await used()) ?? 0
   expect(ofCode).toBeGreaterThan(code.byteLength) // the package and the modules made of it
-  expect(await used()).toEqual([ofCode, ofCode])
 
-  await limit(ofCode + step)
+  await leave(step)
   expect([await does('set', 'cache/01'), await does('set', 'cache/02')]).toEqual(['true', 'true'])
-  expect(await used()).toEqual([ofCode + step, ofCode + step])
-  const full = `the tenant’s runs and skills hold ${ofCode + step} bytes, and its quota is ${ofCode + step}`
-  expect(await does('setLarge', 'cache/03')).toBe(full)
+  expect(await used()).toBe(ofCode + step)
+  expect(await does('setLarge', 'cache/03')).toMatch(/^the tenant stores \d+ bytes, and its quota is \d+$/)
   expect(await does('get', 'cache/03')).toBe('null')
-  expect(refusalOf(await maker.client('publishSkill', { body: packed('1.1.0') }))).toBe('409 files_full')
-  await fixtures.tool({ input_files: true })
-  const { id: run } = unwrap(await agent.client('createRun', { body: {} }))
-  const put = () => agent.client('putFile', { params: { run, sha256: sha256('1') }, body: Buffer.from('1') })
-  expect(refusalOf(await put())).toBe('409 files_full')
 
-  await limit(ofCode + 5 * step)
+  await leave(4 * step)
   expect(await does('setLarge', 'cache/03')).toBe('true') // two small values and a large one
-  expect(await used()).toEqual([ofCode + 5 * step, ofCode + 5 * step])
+  expect(await used()).toBe(ofCode + 5 * step)
   expect(await does('delete', 'cache/03')).toBe('true')
-  await vi.waitFor(async () => expect(await used()).toEqual([ofCode + step, ofCode + step]), 10_000)
+  await vi.waitFor(async () => expect(await used()).toBe(ofCode + step), 10_000)
+  await leave(4 * step)
   expect(await does('setLarge', 'cache/03')).toBe('true')
   unwrap(await fixtures.root('clearSkillStorage', { params: { id: 'keeper' } }))
-  await vi.waitFor(async () => expect(await used()).toEqual([ofCode, ofCode]), 10_000)
-  unwrap(await put())
-  expect(await used()).toEqual([ofCode + 1, ofCode])
+  await vi.waitFor(async () => expect(await used()).toBe(ofCode), 10_000)
+
+  await limitStorage('quota-skills', 0)
+  expect(refusalOf(await maker.client('publishSkill', { body: packed('1.1.0') }))).toBe('409 storage_full')
+  expect(await used()).toBe(ofCode)
 })
 
 test('D18 calls of a skill at the same time store no more than the quota, together', async () => {
@@ -168,9 +230,9 @@ test('D18 calls of a skill at the same time store no more than the quota, togeth
   const acme = await Publisher.listed('together-acme', fixtures.root)
   const manifest = acme.manifest('hoarder', { capabilities: { kv: ['cache/'] } })
   const tool = await acme.enable({ maker: maker.client, root: fixtures.root }, manifest, await storageSkill())
-  const ofCode = (await useOf('quota-together'))?.files_bytes ?? 0
-  const files_bytes = ofCode + 9 * step // two large values and their keys
-  unwrap(await governor('putQuota', { params: { tenant: 'quota-together' }, body: { files_bytes } }))
+  const before = (await useOf('quota-together'))?.skills_bytes ?? 0
+  // Two large values and their keys take nine steps. A third needs four more: three are for the calls.
+  await limitStorage('quota-together', (await storedBy('quota-together')) + 12 * step)
   const calls = Array.from({ length: 8 }, async (_, i) => {
     const body = { tool, args: argumentsOf('setLarge', `cache/0${i}`) }
     return unwrap(await agent.client('proposeCallInNewRun', { body, wait: 20 })).state
@@ -180,7 +242,7 @@ test('D18 calls of a skill at the same time store no more than the quota, togeth
     await fixtures.root('readSkillStorage', { params: { id: 'hoarder' }, query: {} }),
   )
   expect([keys, bytes]).toEqual([2, 2 * (LARGE + 8)])
-  expect((await useOf('quota-together'))?.files_bytes).toBe(files_bytes)
+  expect((await useOf('quota-together'))?.skills_bytes).toBe(before + 9 * step)
 })
 
 test('D18 an open page beyond the quota receives no events', async () => {
@@ -211,7 +273,12 @@ test('a quota that is not a whole number or exceeds the maximum is refused', asy
   const { quota } = unwrap(
     await governor('putQuota', { params: { tenant: 'quota-bounds' }, body: { workers: 0 } }),
   )
-  expect(quota).toEqual({ calls_per_day: 1_000_000, files_bytes: 4 * 2 ** 30, workers: 0, streams: 512 })
+  expect(quota).toEqual({
+    calls_per_day: 1_000_000,
+    storage_bytes: LIMITS.tenant_storage_bytes,
+    workers: 0,
+    streams: 512,
+  })
 })
 
 /**

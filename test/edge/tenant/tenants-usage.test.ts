@@ -29,8 +29,10 @@ test('the usage of a tenant counts its calls, ended and open, its open runs and 
     quota: { calls_per_day: 7, workers: 2 },
     use: { calls_today: 4, calls_ended: 1, calls_open: 3, runs_open: 2, workers: 1 },
   })
-  const read = unwrap(await governor('readTenant', { params: { tenant: 'usage-counted' } }))
-  expect(read.use).toEqual(await used())
+  await vi.waitFor(async () => {
+    const read = unwrap(await governor('readTenant', { params: { tenant: 'usage-counted' } }))
+    expect(read.use).toEqual(await used())
+  })
 })
 
 test('auditors may read the usage of their tenant, operators without a role, agents and the installation key may not', async () => {

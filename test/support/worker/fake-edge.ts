@@ -434,7 +434,7 @@ export class FakeEdge {
 
   #put(digest: string, bytes: Buffer): Reply {
     if (sha256(bytes) !== digest) return problem('digest_mismatch', 'other bytes')
-    if (!this.hasRoom) return problem('files_full', 'no room')
+    if (!this.hasRoom) return problem('storage_full', 'no room')
     this.files.set(digest, bytes)
     return { status: 200, body: { sha256: digest, bytes: bytes.byteLength } }
   }

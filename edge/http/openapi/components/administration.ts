@@ -174,7 +174,7 @@ export const ADMINISTRATION: Readonly<Record<string, Component>> = {
   ),
   Quota: object(Quota, 'The most that a tenant may use.', {
     calls_per_day: 'Calls that its agents may propose within one day in UTC.',
-    files_bytes: 'Bytes that its runs may hold in files, and its skills in storage and code, together.',
+    storage_bytes: 'Bytes that it may store: what calls leave, files, and what skills keep.',
     workers: 'Workers that may be enrolled at a time.',
     streams: 'Pages and streams that may be open at a time.',
   }),
@@ -190,7 +190,8 @@ export const ADMINISTRATION: Readonly<Record<string, Component>> = {
   }),
   TenantUse: object(TenantUse, 'What a tenant uses now.', {
     calls_today: 'Calls proposed since midnight UTC.',
-    files_bytes: 'Bytes that its runs hold in files, and its skills in storage and code.',
+    storage_bytes: 'Bytes that it stores.',
+    calls_bytes: 'Those of them that calls have left.',
     skills_bytes: 'Those of them that skills hold; storage is counted in steps of 64 KiB.',
     workers: 'Workers enrolled.',
     streams: 'Pages and streams open.',

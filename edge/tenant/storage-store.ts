@@ -1,12 +1,14 @@
-// Counts the bytes that a tenant stores: files of its runs, by agent, and what its skills keep. Each
-// run and each skill reports its total before it takes more and when it holds less. The report of a
-// run expires when all its files must be gone.
+// Counts the bytes that a tenant stores: files of its runs, by agent, what its skills keep, and what
+// its calls leave. Each run reports the total of its files, and each skill of its storage, before it
+// takes more and when it holds less. The report of a run expires when all its files must be gone. The
+// tenant's log counts what calls leave (calls-stored.ts).
 
-import { eq, like, lte, sql } from 'drizzle-orm'
+import { eq, like, lte, type SQL, sql } from 'drizzle-orm'
 import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
+import type { TenantUse } from '../../shared/wire/tenants.ts'
 import type { Database } from '../platform/database.ts'
 import { filesHeld, filesSums } from './tables.ts'
 
@@ -21,9 +23,12 @@ const SKILLS = 'skills/'
 /** A skill for its storage; null for the code of all versions. */
 const holderOf = (skill: string | null): string => `${SKILLS}${skill ?? ''}`
 
+/** The tenant's quota, and what its calls have left of it. */
+export type StorageRoom = { readonly quota: number; readonly calls: number }
+
 type FileUse = { readonly run: string; readonly agent: string; readonly bytes: number }
 
-export class FileQuotaStore {
+export class StorageStore {
   readonly #db: Database
 
   constructor(db: Database) {
@@ -36,7 +41,7 @@ export class FileQuotaStore {
    */
   hold(
     { run, agent, bytes }: FileUse,
-    most: { agent: number | undefined; tenant: number },
+    most: { agent: number | undefined; tenant: StorageRoom },
     now = Date.now(),
   ): Result<true> {
     const ofAgent = most.agent ?? LIMITS.agent_files_bytes
@@ -57,7 +62,7 @@ export class FileQuotaStore {
   }
 
   /** Sets what a skill's storage holds, or (`null`) the code of all skills. */
-  holdForSkill(skill: string | null, bytes: number, most: number): Result<true> {
+  holdForSkill(skill: string | null, bytes: number, most: StorageRoom): Result<true> {
     this.#forget(Date.now())
     const holder = holderOf(skill)
     const before = this.#db.select().from(filesSums).where(eq(filesSums.holder, holder)).get()?.bytes ?? 0
@@ -66,22 +71,25 @@ export class FileQuotaStore {
     return room
   }
 
-  /** All bytes, and those of them that skills keep. */
-  held(): { readonly files_bytes: number; readonly skills_bytes: number } {
-    const sum = { bytes: sql<number>`coalesce(sum(${filesSums.bytes}), 0)` }
-    const all = this.#db.select(sum).from(filesSums)
-    const ofSkills = this.#db
-      .select(sum)
-      .from(filesSums)
-      .where(like(filesSums.holder, `${SKILLS}%`))
-    return { files_bytes: all.get()?.bytes ?? 0, skills_bytes: ofSkills.get()?.bytes ?? 0 }
+  /** All bytes, and those of them that calls left and that skills keep. */
+  held(calls: number): Pick<TenantUse, 'storage_bytes' | 'calls_bytes' | 'skills_bytes'> {
+    const skills = this.#sum(like(filesSums.holder, `${SKILLS}%`))
+    return { storage_bytes: this.#sum() + calls, calls_bytes: calls, skills_bytes: skills }
   }
 
-  #roomFor(more: number, most: number): Result<true> {
-    const { files_bytes: all } = this.held()
-    return more <= 0 || all + more <= most
-      ? ok(true)
-      : full(`the tenant’s runs and skills hold ${all} bytes, and its quota is ${most}`)
+  /** The code of all skills, which the tenant's own object stores. */
+  codeBytes(): number {
+    return this.#sum(eq(filesSums.holder, holderOf(null)))
+  }
+
+  #sum(which?: SQL): number {
+    const sum = { bytes: sql<number>`coalesce(sum(${filesSums.bytes}), 0)` }
+    return this.#db.select(sum).from(filesSums).where(which).get()?.bytes ?? 0
+  }
+
+  #roomFor(more: number, { quota, calls }: StorageRoom): Result<true> {
+    const { storage_bytes: all } = this.held(calls)
+    return more <= 0 || all + more <= quota ? ok(true) : storageFull(all, quota)
   }
 
   #forget(now: number): void {
@@ -99,4 +107,7 @@ export class FileQuotaStore {
   }
 }
 
-const full = (detail: string): Result<never> => err(failure('files_full', detail))
+const full = (detail: string): Result<never> => err(failure('storage_full', detail))
+
+export const storageFull = (all: number, quota: number): Result<never> =>
+  full(`the tenant stores ${all} bytes, and its quota is ${quota}`)

@@ -1,0 +1,5 @@
+CREATE TABLE `objects` (
+	`name` text PRIMARY KEY NOT NULL,
+	`live` integer NOT NULL,
+	`sealed` integer NOT NULL
+);
