@@ -35,7 +35,7 @@ import { tenantRoutes } from './api/tenants.ts'
 import { upstreamRoutes } from './api/upstreams.ts'
 import type { Verbs } from './api/verb.ts'
 import { workerRoutes } from './api/workers.ts'
-import { isDamaged } from './archive/entry.ts'
+import { isDamaged, isEvicted } from './archive/entry.ts'
 import type { Env } from './bindings.ts'
 import { identityOf } from './bindings.ts'
 import { requirePermission } from './decision/decide.ts'
@@ -243,7 +243,9 @@ app.onError((error, context) => {
   logError(error, { request_id })
   const internal = isDamaged(error)
     ? failure('archive_damaged', `the run can't be read from its archive, logged as ${request_id}`)
-    : failure('internal', `an internal error of the edge, logged as ${request_id}`)
+    : isEvicted(error)
+      ? failure('unavailable', 'other reads of sealed runs take the memory of the edge')
+      : failure('internal', `an internal error of the edge, logged as ${request_id}`)
   return context.req.path === ROUTES.adviseClaudeCode.path
     ? hookRefusal(internal)
     : refusal(raw, identityOf(context.env).publicUrl, internal)

@@ -118,12 +118,14 @@ export const LIMITS = {
    * that ask again do so within minutes.
    */
   seal_after_s: 3600,
-  /** A run that is younger is never sealed, so a new run asks no archive. */
-  seal_never_before_ms: 1_000,
-  /** The rows of an object of runs that is sealed. A read holds them all in memory. */
-  sealed_run_bytes: 4 * MiB,
   /** A part of an archive entry before compression, unless one row is larger. Between parts others run. */
   archive_part_chars: 64 * KiB,
+  /** The compressed rows of one run, of which a read holds all. An object with a larger run is not sealed. */
+  sealed_run_bytes: 8 * MiB,
+  /** What an isolate holds of sealed runs, for the next reads. An isolate of Cloudflare has 128 MiB. */
+  sealed_held_bytes: 24 * MiB,
+  /** The same of parts that are no longer compressed. */
+  sealed_opened_bytes: 8 * MiB,
   /** The manifest of a backup: about 250 bytes for each file, so a million files. */
   backup_manifest_bytes: 256 * MiB,
   /**

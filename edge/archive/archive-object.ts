@@ -2,32 +2,68 @@
 // runs as it gets it, and knows nothing of what is in it.
 
 import { DurableObject } from 'cloudflare:workers'
-import { and, asc, eq, sql } from 'drizzle-orm'
+import { and, eq, isNotNull, sql } from 'drizzle-orm'
 import migrations from '../../migrations/archive/migrations.js'
 import schemas from '../../migrations/archive/schemas.json' with { type: 'json' }
 import type { Env } from '../bindings.ts'
 import { type Database, preparedOnce } from '../platform/database.ts'
 import { Tables } from '../platform/object-tables.ts'
 import type { EntryPart } from './entry.ts'
-import { parts } from './tables.ts'
+import { entries, parts } from './tables.ts'
+
+/** What each row takes beside its bytes: digest, keys and a share of a page. */
+const ROW_BYTES = 256
 
 const p = sql.placeholder
 const prepared = preparedOnce((db: Database) => ({
-  ofRun: db
-    .select({ digest: parts.digest, bytes: parts.bytes })
+  index: db
+    .select({ digest: entries.digest, bytes: entries.index })
+    .from(entries)
+    .where(and(eq(entries.object, p('object')), isNotNull(entries.index)))
+    .prepare(),
+  entry: db
+    .select({ id: entries.id, weight: entries.weight })
+    .from(entries)
+    .where(eq(entries.object, p('object')))
+    .prepare(),
+  add: db
+    .insert(entries)
+    .values({ object: p('object') })
+    .onConflictDoNothing()
+    .prepare(),
+  publish: db
+    .update(entries)
+    .set({ weight: p('weight'), digest: p('digest'), index: p('index') } as never) // drizzle's types lack placeholders here
+    .where(eq(entries.object, p('object')))
+    .prepare(),
+  part: db
+    .select({ bytes: parts.bytes })
     .from(parts)
-    .where(eq(parts.run, p('run')))
-    .orderBy(asc(parts.part))
+    .where(and(eq(parts.entry, p('entry')), eq(parts.digest, p('digest'))))
+    .prepare(),
+  digests: db
+    .select({ digest: parts.digest, bytes: sql<number>`length(${parts.bytes})` })
+    .from(parts)
+    .where(eq(parts.entry, p('entry')))
     .prepare(),
   put: db
     .insert(parts)
-    .values({ run: p('run'), part: p('part'), digest: p('digest'), bytes: p('bytes') })
+    .values({ entry: p('entry'), digest: p('digest'), bytes: p('bytes') })
+    .onConflictDoNothing()
+    .prepare(),
+  dropPart: db
+    .delete(parts)
+    .where(and(eq(parts.entry, p('entry')), eq(parts.digest, p('digest'))))
+    .prepare(),
+  dropParts: db
+    .delete(parts)
+    .where(eq(parts.entry, p('entry')))
     .prepare(),
   drop: db
-    .delete(parts)
-    .where(and(eq(parts.run, p('run'))))
+    .delete(entries)
+    .where(eq(entries.object, p('object')))
     .prepare(),
-  any: db.select({ id: parts.id }).from(parts).limit(1).prepare(),
+  any: db.select({ id: entries.id }).from(entries).limit(1).prepare(),
 }))
 
 export class ArchiveObject extends DurableObject<Env> {
@@ -35,24 +71,67 @@ export class ArchiveObject extends DurableObject<Env> {
   readonly #tables = new Tables(this.ctx, { migrations, schemas })
   readonly #q = prepared(this.ctx.storage)
 
-  /** Stores the entry of an object, in place of an earlier one. Resolves when it is on disk. */
-  async put(run: string, entry: readonly EntryPart[]): Promise<void> {
+  /** Stores parts that the next entry of the object will have. Resolves when they are on disk. */
+  async stage(object: string, staged: readonly EntryPart[]): Promise<void> {
     this.#tables.write(() => {
-      this.#q.drop.run({ run })
-      for (const [part, { digest, bytes }] of entry.entries())
-        this.#q.put.run({ run, part, digest, bytes: Buffer.from(bytes) })
+      this.#q.add.run({ object })
+      const entry = this.#q.entry.get({ object })?.id
+      for (const { digest, bytes } of staged) this.#q.put.run({ entry, digest, bytes: Buffer.from(bytes) })
     })
   }
 
-  /** The entry of an object, in order; empty if it has none. */
-  async get(run: string): Promise<EntryPart[]> {
-    return this.#tables.exist ? this.#q.ofRun.all({ run }) : []
+  /**
+   * Makes this index, with parts of these digests, the entry of the object, and removes all other
+   * parts. Returns its bytes; null without any change if a part is missing, or if the entry is from a
+   * later state of the object, because then the caller is an earlier instance of it.
+   */
+  async publish(
+    object: string,
+    index: EntryPart,
+    weight: number,
+    digests: readonly string[],
+  ): Promise<number | null> {
+    return this.#tables.write(() => {
+      const entry = this.#q.entry.get({ object })
+      if (entry === undefined || (entry.weight ?? 0) > weight) return null
+      const others = new Map(
+        this.#q.digests.all({ entry: entry.id }).map((part) => [part.digest, part.bytes]),
+      )
+      let bytes = index.bytes.byteLength + ROW_BYTES
+      for (const digest of new Set(digests)) {
+        const part = others.get(digest)
+        if (part === undefined) return null
+        bytes += part + ROW_BYTES
+        others.delete(digest)
+      }
+      for (const digest of others.keys()) this.#q.dropPart.run({ entry: entry.id, digest })
+      this.#q.publish.run({ object, weight, digest: index.digest, index: Buffer.from(index.bytes) })
+      return bytes
+    })
+  }
+
+  /** The index of the object's entry; null if it has none. */
+  async index(object: string): Promise<EntryPart | null> {
+    const { digest, bytes } = (this.#tables.exist && this.#q.index.get({ object })) || {}
+    return digest == null || bytes == null ? null : { digest, bytes }
+  }
+
+  /** The parts of these digests. A missing one is left out. */
+  async parts(object: string, digests: readonly string[]): Promise<EntryPart[]> {
+    const entry = this.#tables.exist ? this.#q.entry.get({ object })?.id : undefined
+    return digests.flatMap((digest) => {
+      const bytes = this.#q.part.get({ entry, digest })?.bytes
+      return bytes === undefined ? [] : [{ digest, bytes }]
+    })
   }
 
   /** Part of deleting the tenant. The storage goes with the last entry. */
-  async drop(run: string): Promise<void> {
+  async drop(object: string): Promise<void> {
     if (!this.#tables.exist) return
-    this.#q.drop.run({ run })
+    this.#tables.write(() => {
+      this.#q.dropParts.run({ entry: this.#q.entry.get({ object })?.id ?? -1 })
+      this.#q.drop.run({ object })
+    })
     if (this.#q.any.get() !== undefined) return
     await this.ctx.storage.deleteAll()
     this.#tables.forget()

@@ -1,10 +1,10 @@
-// The entry of a sealed object: its rows as JSON, compressed in parts of bounded size. Each part names
-// its object and place and has a digest, so that no changed, missing or foreign part is read. Pure. A
-// format is never changed, nor its dictionary: entries stay, and later editions read them.
+// The entry of sealed runs: their rows as JSON, compressed in parts of bounded size, and an index that
+// names each part by its digest, says which runs are in it, and has a digest itself. So a read needs
+// the index and the parts of one run, and no changed, missing or foreign part is read. Pure. A format
+// is never changed, nor its dictionary: entries stay, and later editions read them.
 
+import { createHash } from 'node:crypto'
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
-import { sha256 } from '../../shared/bytes/json.ts'
-import { LIMITS } from '../../shared/limits.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import { DICTIONARY } from './dictionary.ts'
 
@@ -13,27 +13,44 @@ export type SqlValue = string | number | null | ArrayBuffer
 export type Row = Readonly<Record<string, SqlValue>>
 /** Some rows of a table, all with the same columns. */
 export type Page = { readonly table: string; readonly rows: readonly Row[] }
+/** Bytes, with their SHA-256 in base64url. */
 export type EntryPart = { readonly digest: string; readonly bytes: Uint8Array }
-/** `migration`: that of the tables from which the rows are. */
-export type OpenPart = { readonly migration: number; readonly pages: readonly Page[] }
 
-/** The bytes of an entry in an archive: its parts, each with a digest, keys and a share of a page. */
-export const sizeOf = (entry: readonly EntryPart[]): number =>
-  entry.reduce((sum, { bytes }) => sum + bytes.byteLength + PART_BYTES, 0)
-const PART_BYTES = 256
+/** A part of an entry: whole runs, or a piece of one run. */
+export type PartRef = {
+  readonly digest: string
+  /** The number of its first run. */
+  readonly first: number
+  /** How much has happened in the runs whose rows of `run` it has. It never decreases. */
+  readonly weight: number
+  /** `namesOf` the ids of its runs; of a piece, also of all by which its rows are found. */
+  readonly names: string
+  /** Of a piece: the first and last key of each table in it. */
+  readonly ranges: Ranges | null
+}
+export type Ranges = Readonly<Record<string, readonly [first: number, last: number]>>
+/** `migration`: that of the tables from which the rows are. `next`: the number of the next run. */
+export type Index = {
+  readonly migration: number
+  readonly next: number
+  readonly parts: readonly PartRef[]
+}
 
-const FORMAT = 1
+const FORMAT = 2
+const NAME_BYTES = 4
+const NAME_CHARS = 6
 const dictionary = Buffer.from(DICTIONARY)
 
-type EncodedPage = readonly [table: string, columns: readonly string[], ...rows: Encoded[][]]
-type EncodedPart = readonly [
+type EncodedIndex = readonly [
   format: number,
   object: string,
   migration: number,
-  part: number,
-  last: boolean,
-  pages: readonly EncodedPage[],
+  next: number,
+  parts: ReadonlyArray<
+    readonly [digest: string, first: number, weight: number, names: string, ranges: Ranges | null]
+  >,
 ]
+type EncodedPage = readonly [table: string, columns: readonly string[], ...rows: Encoded[][]]
 /** `text`: bytes that are UTF-8. `payload`: a text with an envelope's payload, without its base64. */
 type Encoded =
   | string
@@ -43,44 +60,65 @@ type Encoded =
   | { readonly base64: string }
   | { readonly payload: readonly [before: string, payload: string, after: string] }
 
-/** The parts of an entry, one after the other: between two of them the caller may let others work. */
-export function* entryOf(object: string, migration: number, pages: Iterable<Page>): Generator<EntryPart> {
-  let [part, size, gathered]: [number, number, string[]] = [0, 0, []]
-  const close = (last: boolean): EntryPart => {
-    const head = JSON.stringify([FORMAT, object, migration, part++, last])
-    const text = `${head.slice(0, -1)},[${gathered.join()}]]`
-    const bytes = deflateRawSync(text, { dictionary })
-    ;[size, gathered] = [0, []]
-    return { digest: sha256(bytes), bytes }
-  }
-  for (const { table, rows } of pages) {
-    if (size > LIMITS.archive_part_chars) yield close(false)
-    const page: EncodedPage = [
+const sha256 = (bytes: Uint8Array | string): Buffer => createHash('sha256').update(bytes).digest()
+const partOf = (bytes: Uint8Array): EntryPart => ({ digest: sha256(bytes).toString('base64url'), bytes })
+
+const nameOf = (text: string): string => sha256(text).subarray(0, NAME_BYTES).toString('base64url')
+/** Short hashes of texts, by which `mayHave` finds the part that has them. */
+export const namesOf = (texts: Iterable<string>): string => [...new Set(texts)].map(nameOf).join('')
+
+/** Whether a text may be among those of `names`. If it is among them, the answer is yes. */
+export function mayHave(names: string, text: string): boolean {
+  const name = nameOf(text)
+  for (let at = names.indexOf(name); at >= 0; at = names.indexOf(name, at + 1))
+    if (at % NAME_CHARS === 0) return true
+  return false
+}
+
+export function sealIndex(object: string, { migration, next, parts }: Index): EntryPart {
+  const encoded: EncodedIndex = [
+    FORMAT,
+    object,
+    migration,
+    next,
+    parts.map(({ digest, first, weight, names, ranges }) => [digest, first, weight, names, ranges]),
+  ]
+  return partOf(Buffer.from(JSON.stringify(encoded)))
+}
+
+/** An error says what is wrong with the index of the object. */
+export function openIndex(object: string, { digest, bytes }: EntryPart): Result<Index, string> {
+  if (partOf(bytes).digest !== digest) return err('its digest is another one')
+  const [format, owner, migration, next, parts] = JSON.parse(Buffer.from(bytes).toString()) as EncodedIndex // `sealIndex` wrote it, by its digest
+  if (format !== FORMAT) return err(`its format is ${format}`)
+  if (owner !== object) return err('it belongs elsewhere')
+  const refs = parts.map(([part, first, weight, names, ranges]) => ({
+    digest: part,
+    first,
+    weight,
+    names,
+    ranges,
+  }))
+  return ok({ migration, next, parts: refs })
+}
+
+export function sealPart(pages: readonly Page[]): EntryPart {
+  const encoded = pages.map(
+    ({ table, rows }): EncodedPage => [
       table,
       Object.keys(rows[0] ?? {}),
       ...rows.map((row) => Object.values(row).map(encode)),
-    ]
-    const text = JSON.stringify(page)
-    gathered.push(text)
-    size += text.length
-  }
-  yield close(true)
+    ],
+  )
+  return partOf(deflateRawSync(JSON.stringify(encoded), { dictionary }))
 }
 
-/** Opens one of the `parts` of an object's entry; an error says what is wrong with it. */
-export function openPart(
-  object: string,
-  part: number,
-  parts: number,
-  { digest, bytes }: EntryPart,
-): Result<OpenPart, string> {
-  if (sha256(bytes) !== digest) return err('its digest is another one')
+/** `digest`: as the index has it. `chars`: the length of the text that was compressed. */
+export function openPart({ digest, bytes }: EntryPart): Result<{ pages: Page[]; chars: number }, string> {
+  if (partOf(bytes).digest !== digest) return err('the digest of a part is another one')
   const text = inflateRawSync(bytes, { dictionary }).toString()
-  const [format, owner, migration, number, last, pages] = JSON.parse(text) as EncodedPart // `entryOf` wrote it, by its digest
-  if (format !== FORMAT) return err(`its format is ${format}`)
-  if (owner !== object || number !== part) return err('it belongs elsewhere')
-  if (last !== (part === parts - 1)) return err('parts of it are missing')
-  return ok({ migration, pages: pages.map(openPage) })
+  const pages = JSON.parse(text) as EncodedPage[] // `sealPart` wrote it, by its digest
+  return ok({ pages: pages.map(openPage), chars: text.length })
 }
 
 const openPage = ([table, columns, ...rows]: EncodedPage): Page => ({
@@ -127,3 +165,11 @@ export const damaged = (object: string, reason: string): Error =>
 /** Whether this is that error, also if another object threw it. */
 export const isDamaged = (thrown: unknown): boolean =>
   thrown instanceof Error && thrown.message.includes(DAMAGED)
+
+const EVICTED = 'rows of a sealed run are no longer in memory'
+
+/** The error of a read that other reads have left no room for. The next try reads the rows again. */
+export const evicted = (): Error => new Error(EVICTED)
+
+export const isEvicted = (thrown: unknown): boolean =>
+  thrown instanceof Error && thrown.message.includes(EVICTED)

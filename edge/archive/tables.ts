@@ -2,20 +2,32 @@
 
 import { blob, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 
+/** An entry without an index is being written. */
+export const entries = sqliteTable(
+  'entries',
+  {
+    id: integer().primaryKey(),
+    /** The name of the object of runs in its tenant. */
+    object: text().notNull(),
+    /** What the object had seen when it made the entry. An older entry never replaces a newer one. */
+    weight: integer(),
+    digest: text(),
+    index: blob({ mode: 'buffer' }),
+  },
+  (table) => [uniqueIndex('entries_object').on(table.object)],
+)
+
 /**
- * The parts of entries. A number as key lets small parts share a page; ordered by run, each would
+ * The parts of entries. A number as key lets small parts share a page; ordered by digest, each would
  * take a page of its own.
  */
 export const parts = sqliteTable(
-  'parts',
+  'entry_parts',
   {
     id: integer().primaryKey(),
-    /** The name of its object in the tenant. */
-    run: text().notNull(),
-    part: integer().notNull(),
-    /** SHA-256 of the bytes. */
+    entry: integer().notNull(),
     digest: text().notNull(),
     bytes: blob({ mode: 'buffer' }).notNull(),
   },
-  (table) => [uniqueIndex('parts_run').on(table.run, table.part)],
+  (table) => [uniqueIndex('entry_parts_digest').on(table.entry, table.digest)],
 )

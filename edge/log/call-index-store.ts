@@ -218,4 +218,13 @@ export class CallIndex {
     const rows = this.#db.select({ run: listedRuns.run }).from(listedRuns).limit(LIMITS.page).all()
     return rows.map(({ run }) => run)
   }
+
+  ownersOf(runs: readonly string[]): Array<{ agent: string; session: string }> {
+    const { agent, session, run } = listedRuns
+    return this.#db
+      .selectDistinct({ agent, session })
+      .from(listedRuns)
+      .where(sql`${run} in (select value from json_each(${JSON.stringify(runs)}))`)
+      .all()
+  }
 }

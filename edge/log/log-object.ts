@@ -344,6 +344,11 @@ export class LogObject extends DurableObject<Env> {
     return [...new Set([...rows.map(({ run }) => run), ...this.#index.runsBut(removed)])]
   }
 
+  /** The agents and sessions of these runs, as far as they are in the list. */
+  async ownersOf(runs: readonly string[]): Promise<Array<{ agent: string; session: string }>> {
+    return this.#index.ownersOf(runs)
+  }
+
   /** Part of deleting the tenant. */
   async erase(): Promise<void> {
     await eraseObject(this.ctx)

@@ -49,7 +49,7 @@ export class Tables {
     this.#ctx = ctx
     this.#schema = schema
     this.#later = new Set(later)
-    if (this.exist) this.upgrade()
+    if (this.exist) this.#upgrade()
   }
 
   get exist(): boolean {
@@ -63,7 +63,9 @@ export class Tables {
   /** Makes the tables of a new object; call it in the transaction of its first write. */
   make(): void {
     if (this.exist) return
-    this.makeAt(this.migration)
+    const { migration, statements } = this.#newest
+    this.add(...Object.keys(statements).filter((name) => !this.#later.has(name)))
+    this.mark(`schema_at_${migration}`)
   }
 
   /** Runs a transaction that writes. The first one of an object makes its tables. */
@@ -79,17 +81,19 @@ export class Tables {
     }
   }
 
-  /** Makes the tables of a migration that has a schema, with these of the later ones. */
-  makeAt(migration: number, later: readonly string[] = []): void {
-    const { statements } = this.#versionOf(migration)
-    for (const [name, statement] of Object.entries(statements))
-      if (!this.#later.has(name) || later.includes(name)) this.#make(name, statement)
-    this.#make(`schema_at_${migration}`, `CREATE VIEW schema_at_${migration} AS SELECT 1`)
-  }
-
   /** Makes tables or indexes that are needed from now on, unless the object has them. */
   add(...names: readonly string[]): void {
     for (const name of names) if (!this.has(name)) this.#make(name, this.#newest.statements[name] ?? '')
+  }
+
+  /** Remembers a fact about the object as the name of an empty view, which takes no page. */
+  mark(name: string): void {
+    if (!this.has(name)) this.#make(name, `CREATE VIEW "${name}" AS SELECT 1`)
+  }
+
+  /** The newest migration, to which all tables are brought. */
+  get migration(): number {
+    return this.#newest.migration
   }
 
   /** Call it if a transaction that may have made tables is rolled back. */
@@ -118,24 +122,7 @@ export class Tables {
     return newest
   }
 
-  /** The newest migration, to which all tables are brought. */
-  get migration(): number {
-    return this.#newest.migration
-  }
-
-  /** The names of the tables that exist, without indexes. */
-  get all(): string[] {
-    return [...this.#names].filter((name) => this.#newest.statements[name]?.startsWith('CREATE TABLE'))
-  }
-
-  #versionOf(migration: number): VersionedSchema {
-    const version = this.#schema.schemas.find((one) => one.migration === migration)
-    if (version === undefined) throw new Error('the tables are of an unknown version')
-    return version
-  }
-
-  /** Brings the tables to the newest version. */
-  upgrade(): void {
+  #upgrade(): void {
     if (!this.has(MIGRATED)) {
       const mark = [...this.#names].find((name) => MARK.test(name))
       if (mark === `schema_at_${this.#newest.migration}`) return
@@ -151,9 +138,10 @@ export class Tables {
   /** Makes all tables of the version of this object, as if migrations had made it. */
   #complete(mark: string | undefined): void {
     const { sql } = this.#ctx.storage
-    const made = this.#versionOf(Number(MARK.exec(mark ?? '')?.[1]))
-    const entry = this.#schema.migrations.journal.entries.find(({ idx }) => idx === made.migration)
-    if (entry === undefined) throw new Error('the tables are of an unknown version')
+    const version = Number(MARK.exec(mark ?? '')?.[1])
+    const made = this.#schema.schemas.find(({ migration }) => migration === version)
+    const entry = this.#schema.migrations.journal.entries.find(({ idx }) => idx === version)
+    if (made === undefined || entry === undefined) throw new Error('the tables are of an unknown version')
     for (const [name, statement] of Object.entries(made.statements)) if (!this.has(name)) sql.exec(statement)
     sql.exec(`DROP VIEW ${mark}`)
     sql.exec(`CREATE TABLE ${MIGRATED} (id SERIAL PRIMARY KEY, hash text NOT NULL, created_at numeric)`)

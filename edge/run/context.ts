@@ -14,6 +14,7 @@ import { FileUploads } from './file-uploads.ts'
 import type { Runs } from './object/runs.ts'
 import { needsWorker, Outbox } from './outbox.ts'
 import { OutputSubscribers } from './output-subscribers.ts'
+import { type SealedRun, SealedWrite } from './sealing/sealed-rows.ts'
 import { RunStore } from './store.ts'
 import { type CallChange, type Doorbell, type FollowUp, RunTransaction } from './transaction.ts'
 import { UsageLedger } from './usage-ledger.ts'
@@ -52,7 +53,7 @@ export type RunReads = Pick<
 /** The part of the object's runs that one of them needs. */
 type RunsOfObject = Pick<
   Runs,
-  'env' | 'store' | 'commits' | 'log' | 'arm' | 'keep' | 'isCurrent' | 'committed'
+  'env' | 'store' | 'archived' | 'commits' | 'log' | 'arm' | 'keep' | 'isCurrent' | 'committed'
 >
 
 export class RunContext {
@@ -78,9 +79,9 @@ export class RunContext {
   readonly #edgeCalls = new EdgeCalls()
   #row: RunRow | undefined
 
-  constructor(runs: RunsOfObject, id: string) {
+  constructor(runs: RunsOfObject, id: string, sealed: SealedRun | undefined) {
     const { env } = runs
-    const store = new RunStore(runs.store, id)
+    const store = new RunStore(runs.store, id, sealed)
     this.id = id
     this.env = env
     this.store = store
@@ -104,9 +105,18 @@ export class RunContext {
 
   /**
    * Runs `work` as one synchronous transaction; resolves when its batch is on disk. An exception
-   * rolls it back; a refusal that `work` returns does not.
+   * rolls it back; a refusal that `work` returns does not. In a sealed run `work` runs a second time,
+   * once the run is put back, if the first time it wrote something.
    */
   transact<T>(work: (tx: RunTransaction) => Result<T>): Promise<Result<T>> {
+    return this.#transact(work).catch(async (thrown: unknown) => {
+      if (!(thrown instanceof SealedWrite)) throw thrown
+      await this.#runs.archived.putBack(this.id)
+      return this.#transact(work)
+    })
+  }
+
+  #transact<T>(work: (tx: RunTransaction) => Result<T>): Promise<Result<T>> {
     const identity = identityOf(this.env)
     const committed = this.#runs.commits.run(
       () => {

@@ -40,7 +40,7 @@ import { roomToStore } from './outbox.ts'
 import type { OutputUpdate, StreamPosition, Subscriber } from './output-subscribers.ts'
 import * as reads from './reads.ts'
 import { rehearseRun, type Script } from './rehearse.ts'
-import { loadSealed } from './sealing/sealing.ts'
+import { isNewRun } from './sealing/new-run.ts'
 import { runView } from './views.ts'
 import * as workerCalls from './worker-calls.ts'
 
@@ -271,8 +271,7 @@ export class RunObject extends DurableObject<Env> {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
     const { restores } = identityOf(env)
-    // Both before any request reaches a run. A failure rejects, which ends the object.
-    if (this.#runs.store.isEmpty) void ctx.blockConcurrencyWhile(() => loadSealed(this.#runs, ctx.id.name))
+    // Before any request reaches a run. A failure rejects, which ends the object.
     if (restores > 0)
       void ctx.blockConcurrencyWhile(() => {
         const live = this.#runs.store.runsLive()
@@ -281,13 +280,14 @@ export class RunObject extends DurableObject<Env> {
   }
 
   async request(run: string, method: keyof RunRequests, given: readonly unknown[]): Promise<unknown> {
+    if (isNewRun(run, method, given)) this.#runs.archived.isNew()
     return this.#runs.use(run, (context) => {
       const requests = new RunRequests(context)
       return (requests[method] as (...given: unknown[]) => unknown).apply(requests, [...given]) // `runObject` has the types
     })
   }
 
-  /** The agents and sessions of the runs. */
+  /** The agents and sessions of the stored runs. The tenant's log has those of sealed ones. */
   async owners(): Promise<Array<Pick<RunRecord, 'agent' | 'session'>>> {
     return this.#runs.store.owners()
   }

@@ -25,9 +25,10 @@ import type { Snapshot } from '../decision/snapshot.ts'
 import { type Database, preparedOnce } from '../platform/database.ts'
 import type { Tables } from '../platform/object-tables.ts'
 import { FileStore } from './file-store.ts'
-import { INDEXES, type ObjectStore, ROWS_OF_RUN, UNLISTED } from './object/object-store.ts'
+import { INDEXES, type ObjectStore, UNLISTED } from './object/object-store.ts'
 import { PAGE } from './object/page.ts'
-import type { SealedReads } from './sealing/sealed-rows.ts'
+import { ROWS_OF_RUN } from './object/rows-of-run.ts'
+import { type SealedReads, type SealedRun, SealedWrite, sealedReads } from './sealing/sealed-rows.ts'
 import { attestations, calls, journal, output, run, snapshots } from './tables.ts'
 
 /** The keys by which an equal proposal finds the call: its idempotency key, or its content. */
@@ -278,8 +279,8 @@ const ofOneRun = statementsOn(ONE_RUN)
 const ofManyRuns = statementsOn(OF_MANY)
 
 type Statements = ReturnType<typeof ofOneRun>
-/** A statement on the object's storage, or on the rows of a sealed object. */
-type Queries = { readonly [K in keyof Statements]: Pick<Statements[K], 'get' | 'all' | 'run'> }
+/** The statements that read, on the object's storage or on the rows of a sealed run. */
+type Reads = { readonly [K in keyof SealedReads]: Pick<Statements[K], 'get' | 'all'> }
 
 export class RunStore {
   readonly #object: ObjectStore
@@ -287,50 +288,46 @@ export class RunStore {
   readonly #id: string
   readonly #isShared: boolean
   readonly #statements: Statements
-  /** The statements of a sealed object: reads on its rows, and writes that store these again first. */
-  #onSealed: { readonly reads: SealedReads; readonly queries: Queries } | undefined
+  readonly #sealed: Reads | undefined
   /** Undefined until the run is created. */
   #number: number | undefined
   readonly files: FileStore
 
-  constructor(object: ObjectStore, id: string) {
+  /** `sealed`: the run, if it is sealed now. */
+  constructor(object: ObjectStore, id: string, sealed?: SealedRun) {
     this.#object = object
     this.#tables = object.tables
     this.#id = id
     this.#isShared = isSharedRun(id)
     this.#statements = (this.#isShared ? ofManyRuns : ofOneRun)(object.storage)
-    this.#number = object.numberOf(id)
+    this.#number = object.numberOf(id) ?? sealed?.number
+    this.#sealed = sealed && (sealedReads(sealed) as unknown as Reads) // they return what these statements return
     const tables = {
       has: (name: string) => this.#tables.has(name),
-      add: (...names: readonly string[]) => object.addTables(...names),
+      add: (...names: readonly string[]) => this.#addTables(...names),
     }
     this.files = new FileStore(object.storage, tables, () => (this.#isShared ? this.#place : null))
   }
 
-  get #q(): Queries {
-    const { sealed } = this.#object
-    if (sealed !== undefined) return this.#queriesOn(sealed)
-    this.#tables.make()
+  /** Until its rows are put back, which another request may do. */
+  get #isSealed(): boolean {
+    return this.#sealed !== undefined && this.#object.numberOf(this.#id) === undefined
+  }
+
+  get #read(): Reads {
+    return this.#sealed !== undefined && this.#isSealed ? this.#sealed : this.#write
+  }
+
+  get #write(): Statements {
+    if (this.#isSealed) throw new SealedWrite()
+    this.#object.makeTables()
     return this.#statements
   }
 
-  #queriesOn(reads: SealedReads): Queries {
-    if (this.#onSealed?.reads === reads) return this.#onSealed.queries
-    const writes = Object.fromEntries(
-      Object.keys(this.#statements).map((name) => [
-        name,
-        {
-          run: (values: Record<string, unknown>) => {
-            this.#object.putBack()
-            return this.#statements[name as keyof Statements].run(values)
-          },
-        },
-      ]),
-    )
-    // Each statement is in one of the two: only reads are used with `get` and `all`.
-    const queries = { ...writes, ...reads } as unknown as Queries
-    this.#onSealed = { reads, queries }
-    return queries
+  /** Makes tables or indexes that are needed from now on. */
+  #addTables(...names: readonly string[]): void {
+    void this.#write // the tables of an object come first, and a sealed run's rows
+    this.#tables.add(...names)
   }
 
   /** No row has the number of a run that is not created. */
@@ -361,11 +358,11 @@ export class RunStore {
   }
 
   run(): RunRow | undefined {
-    return this.#number === undefined ? undefined : this.#q.run.get({ id: this.#number + 1 })
+    return this.#number === undefined ? undefined : this.#read.run.get({ id: this.#number + 1 })
   }
 
   createRun(record: RunRecord): RunRow {
-    const statements = this.#q
+    const statements = this.#write
     this.#number = this.#object.add(this.#id)
     const row = {
       record,
@@ -382,25 +379,25 @@ export class RunStore {
     return row
   }
 
-  /** Called outside a transaction. The log has all entries of a sealed object. */
+  /** Called outside a transaction. The log has all entries of a sealed run. */
   saveLogged(seq: number): void {
-    if (this.#object.sealed !== undefined) return
-    this.#q.saveLogged.run({ id: this.#place + 1, logged: seq })
+    if (this.#isSealed) return
+    this.#write.saveLogged.run({ id: this.#place + 1, logged: seq })
   }
 
   saveRun(row: RunRow): void {
-    this.#q.saveRun.run({ id: this.#place + 1, ...row })
+    this.#write.saveRun.run({ id: this.#place + 1, ...row })
   }
 
   call(n: number): CallRecord | undefined {
     if (this.#number === undefined) return undefined // a read makes no tables
-    return this.#q.call.get({ n: this.#at(n) })?.record
+    return this.#read.call.get({ n: this.#at(n) })?.record
   }
 
   /** Asked before the run exists, when its tables must not be made yet: that is another commit. */
   callByKey(key: string): CallRecord | undefined {
     if (this.#number === undefined) return undefined
-    return this.#q.callByKey.get({ key: this.#keyOf(key) })?.record
+    return this.#read.callByKey.get({ key: this.#keyOf(key) })?.record
   }
 
   insertCall(
@@ -410,8 +407,8 @@ export class RunStore {
     unmirrored: boolean,
   ): void {
     const { proposal, status } = record
-    if (proposal.n > 1 || this.#place > 0) this.#object.addTables(...INDEXES)
-    this.#q.insertCall.run({
+    if (proposal.n > 1 || this.#place > 0) this.#addTables(...INDEXES)
+    this.#write.insertCall.run({
       n: this.#at(proposal.n),
       state: status.state,
       dueAt,
@@ -425,34 +422,34 @@ export class RunStore {
   /** The latest call with these arguments whose client has not received the answer. */
   callToJoin(joinKey: string): CallRecord | undefined {
     if (this.#number === undefined) return undefined
-    return this.#q.callToJoin.get({ joinKey, ...this.#rows })?.record
+    return this.#read.callToJoin.get({ joinKey, ...this.#rows })?.record
   }
 
   markDelivered(n: number): void {
-    this.#q.markDelivered.run({ n: this.#at(n) })
+    this.#write.markDelivered.run({ n: this.#at(n) })
   }
 
   /** Whether nothing is left to note once the client has the answer. */
   isDelivered(n: number): boolean {
-    return this.#q.isDelivered.get({ n: this.#at(n) }) !== undefined
+    return this.#read.isDelivered.get({ n: this.#at(n) }) !== undefined
   }
 
   cancelAt(n: number, at: number | null): void {
-    this.#q.cancelAt.run({ n: this.#at(n), at })
+    this.#write.cancelAt.run({ n: this.#at(n), at })
   }
 
   /** Whether the call's client has gone, and the call will be cancelled. */
   isAbandoned(n: number): boolean {
-    return this.#q.isAbandoned.get({ n: this.#at(n) }) !== undefined
+    return this.#read.isAbandoned.get({ n: this.#at(n) }) !== undefined
   }
 
   /** Calls whose client has been gone for long enough. */
   abandoned(now: number): CallRecord[] {
-    return this.#q.abandoned.all({ now, ...this.#rows }).map(({ record }) => record)
+    return this.#read.abandoned.all({ now, ...this.#rows }).map(({ record }) => record)
   }
 
   updateCall(record: CallRecord, dueAt: number | null, unmirrored: boolean): void {
-    this.#q.updateCall.run({
+    this.#write.updateCall.run({
       n: this.#at(record.proposal.n),
       state: record.status.state,
       dueAt,
@@ -462,31 +459,31 @@ export class RunStore {
   }
 
   everyCall(): CallRecord[] {
-    return this.#q.everyCall.all(this.#rows).map(({ record }) => record)
+    return this.#read.everyCall.all(this.#rows).map(({ record }) => record)
   }
 
   /** Calls whose deadline has passed, the longest due first. */
   due(now: number): CallRecord[] {
-    return this.#q.due.all({ now, ...this.#rows }).map(({ record }) => record)
+    return this.#read.due.all({ now, ...this.#rows }).map(({ record }) => record)
   }
 
   unmirrored(): CallRecord[] {
-    return this.#q.unmirrored.all(this.#rows).map(({ record }) => record)
+    return this.#read.unmirrored.all(this.#rows).map(({ record }) => record)
   }
 
   /** Only if the call has not changed since it was sent: a later change has to be sent as well. */
   markMirrored({ proposal, status }: CallRecord): void {
-    if (this.#object.sealed !== undefined) return // its approvals are all delivered
+    if (this.#isSealed) return // its approvals are all delivered
     // drizzle encodes a placeholder's value where it is stored, and not where it is compared.
-    this.#q.markMirrored.run({ n: this.#at(proposal.n), record: JSON.stringify({ proposal, status }) })
+    this.#write.markMirrored.run({ n: this.#at(proposal.n), record: JSON.stringify({ proposal, status }) })
   }
 
   live(): CallRecord[] {
-    return this.#q.live.all(this.#rows).map(({ record }) => record)
+    return this.#read.live.all(this.#rows).map(({ record }) => record)
   }
 
   pendingApprovals(): number {
-    return this.#q.pending.get(this.#rows)?.count ?? 0
+    return this.#read.pending.get(this.#rows)?.count ?? 0
   }
 
   /** Appends to the journal and returns the row with its new head, which the caller stores. */
@@ -494,16 +491,16 @@ export class RunStore {
     const seq = row.seq + 1
     const call = n === null ? null : callId(row.record.id, n)
     const hash = entryHash({ seq, at_ms: at, kind, call, body, prev: row.head })
-    this.#q.append.run({ seq: this.#at(seq), at, kind, n, body: JSON.stringify(body), hash })
+    this.#write.append.run({ seq: this.#at(seq), at, kind, n, body: JSON.stringify(body), hash })
     this.#object.entryAdded(at)
     return { ...row, seq, head: hash }
   }
 
   /** `whole` adds the entries' parts that the run's agent may not read. */
   journal(run: string, after: number, whole = false): JournalEntry[] {
-    const before = after <= 0 ? GENESIS : this.#q.before.get({ seq: this.#at(after) })
+    const before = after <= 0 ? GENESIS : this.#read.before.get({ seq: this.#at(after) })
     let prev = before?.hash ?? GENESIS.hash
-    const rows = this.#q.journal.all({ ...this.#rows, after: this.#at(after) })
+    const rows = this.#read.journal.all({ ...this.#rows, after: this.#at(after) })
     return rows.map(({ seq, at, kind, n, body, hash }) => {
       const call = n === null ? null : callId(run, n)
       const entry: JournalEntry = {
@@ -524,7 +521,7 @@ export class RunStore {
   }
 
   saveAttestation(n: number, envelope: Envelope, grant: Envelope | null): void {
-    this.#q.saveAttestation.run({
+    this.#write.saveAttestation.run({
       n: this.#at(n),
       envelope: JSON.stringify(envelope),
       grant: grant === null ? null : JSON.stringify(grant),
@@ -532,7 +529,7 @@ export class RunStore {
   }
 
   attestation(n: number): { envelope: Envelope; grant: Envelope | null } | undefined {
-    const row = this.#q.attestation.get({ n: this.#at(n) })
+    const row = this.#read.attestation.get({ n: this.#at(n) })
     if (row === undefined) return undefined
     const { envelope, grant } = row // `saveAttestation` wrote both
     return {
@@ -543,35 +540,35 @@ export class RunStore {
 
   /** Stores each digest once. */
   keepSnapshot(snapshot: Snapshot): void {
-    this.#q.keepSnapshot.run(snapshot)
+    this.#write.keepSnapshot.run(snapshot)
   }
 
   snapshot(digest: string): string | undefined {
-    return this.#q.snapshot.get({ digest })?.text
+    return this.#read.snapshot.get({ digest })?.text
   }
 
   saveOutput(n: number, stream: 'stdout' | 'stderr', offset: number, bytes: Buffer): void {
-    this.#object.addTables('output')
-    this.#q.saveOutput.run({ n: this.#at(n), stream, offset, bytes })
+    this.#addTables('output')
+    this.#write.saveOutput.run({ n: this.#at(n), stream, offset, bytes })
   }
 
   get #hasOutput(): boolean {
-    return this.#object.sealed !== undefined || this.#tables.has('output')
+    return this.#isSealed || this.#tables.has('output')
   }
 
   outputEnd(n: number, stream: 'stdout' | 'stderr'): number {
-    return this.#hasOutput ? (this.#q.outputEnd.get({ n: this.#at(n), stream })?.end ?? 0) : 0
+    return this.#hasOutput ? (this.#read.outputEnd.get({ n: this.#at(n), stream })?.end ?? 0) : 0
   }
 
   /** Returns at most `most` bytes of a stream, from the offset `from`. */
   outputFrom(n: number, stream: 'stdout' | 'stderr', from: number, most: number): Buffer {
-    const rows = this.#hasOutput ? this.#q.outputFrom.all({ n: this.#at(n), stream, from, most }) : []
+    const rows = this.#hasOutput ? this.#read.outputFrom.all({ n: this.#at(n), stream, from, most }) : []
     return Buffer.concat(rows.map(({ bytes }) => bytes)).subarray(0, most)
   }
 
   dropOutput(n: number): void {
-    this.#object.putBack()
-    if (this.#hasOutput) this.#q.dropOutput.run({ n: this.#at(n) })
+    const statements = this.#write
+    if (this.#hasOutput) statements.dropOutput.run({ n: this.#at(n) })
   }
 
   /** Replaces the streamed output of a call by the settled one. */
@@ -582,7 +579,7 @@ export class RunStore {
   }
 
   output(n: number): StoredOutput {
-    const rows = this.#hasOutput ? this.#q.output.all({ n: this.#at(n) }) : []
+    const rows = this.#hasOutput ? this.#read.output.all({ n: this.#at(n) }) : []
     const join = (name: string) =>
       Buffer.concat(rows.filter(({ stream }) => stream === name).map(({ bytes }) => bytes))
     return { stdout: join('stdout'), stderr: join('stderr') }

@@ -3,8 +3,6 @@
 // such a run removes itself when its alarm fires.
 
 import { runObjectName } from '../../shared/ids.ts'
-import { dropEntry } from '../archive/drop-entry.ts'
-import { isDamaged } from '../archive/entry.ts'
 import type { Env } from '../bindings.ts'
 import {
   agentQuestions,
@@ -51,19 +49,19 @@ export async function eraseOthers(
   return true
 }
 
-const eraseRuns = (env: Env, tenant: string, runs: readonly string[]): Promise<void> => {
+/**
+ * The sessions first: only runs and the log know their names. The log has every run that is sealed, and
+ * an object has the others.
+ */
+async function eraseRuns(env: Env, tenant: string, runs: readonly string[]): Promise<void> {
+  const eraseSessions = (owners: ReadonlyArray<{ agent: string; session: string }>) =>
+    inTurns(owners, (owner) => sessionObject(env, { tenant, ...owner }).erase())
+  await eraseSessions(await logObject(env, tenant).ownersOf(runs))
   const byObject = new Map(runs.map((run) => [runObjectName(tenant, run), run]))
-  return inTurns([...byObject.values()], async (run) => {
+  await inTurns([...byObject.values()], async (run) => {
     const object = runsObject(env, tenant, run)
-    try {
-      // The sessions first: only the runs know their names.
-      await inTurns(await object.owners(), (owner) => sessionObject(env, { tenant, ...owner }).erase())
-      await object.erase()
-    } catch (thrown) {
-      // An object whose archive entry is damaged can't be loaded, so its entry goes without it.
-      if (!isDamaged(thrown)) throw thrown
-      await dropEntry(env, tenant, run)
-    }
+    await eraseSessions(await object.owners())
+    await object.erase()
   })
 }
 

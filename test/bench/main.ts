@@ -1,7 +1,7 @@
 // `npm run bench`: starts its own stack, measures calls end to end next to the bare sandbox and
 // plain HTTP, fills the store and measures again, and reports which targets are met. `--quick`
-// gives a short look, `--new-runs` measures only calls in runs of their own, `--json FILE` writes
-// output for machines. A missed target is reported, but is no error.
+// gives a short look, `--new-runs` measures only calls in runs of their own, `--sealing` only what
+// sealing makes of runs, `--json FILE` writes output for machines. A missed target is reported, but is no error.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -27,6 +27,7 @@ import { type Scale as NewRunsScale, newRunsFigures, newRunsTables, timeNewRuns 
 import { Peer } from './peer.ts'
 import { figuresOf, figuresTable, growthOf, type Name, REST_MS, type Results, reportOf } from './report.ts'
 import { inRounds, type Subject } from './rounds.ts'
+import { SEAL_AFTER_S, sealingFigures, sealingTables, timeSealing } from './sealing.ts'
 import { type Scale as SkillScale, timeSkills } from './skills.ts'
 import type { Extent, Slice } from './slice.ts'
 import { CLIENTS, makeSubjects, type SubjectRequests, type Subjects } from './subjects.ts'
@@ -237,6 +238,12 @@ async function benchNewRuns(scale: Scale, stack: Stack): Promise<string> {
   }
 }
 
+/** Only sealing, in a stack that seals runs soon. */
+async function benchSealing(isQuick: boolean, stack: Stack): Promise<string> {
+  const measured = await timeSealing(stack, isQuick)
+  return [...sealingTables(measured), figuresTable(sealingFigures(measured))].join('\n\n')
+}
+
 type Rested = 'floor_rested' | 'tier_c_rested'
 /** Subjects for clients that pause between calls. */
 const rested = ({ measure }: Subject<Name>, name: Rested): Subject<Name> => ({ name, measure })
@@ -277,17 +284,23 @@ const { values } = parseArgs({
     json: { type: 'string' },
     quick: { type: 'boolean', default: false },
     'new-runs': { type: 'boolean', default: false },
+    sealing: { type: 'boolean', default: false },
   },
 })
 const state = mkdtempSync(join(tmpdir(), 'countersign-bench-'))
-const started = await startStack({ state, say: sayOnStderr })
+const started = await startStack({
+  state,
+  say: sayOnStderr,
+  ...(values.sealing ? { sealAfterS: SEAL_AFTER_S } : {}),
+})
 if (!started.ok) {
   sayOnStderr(started.error)
   process.exit(1)
 }
 try {
   const scale = values.quick ? QUICK : FULL
-  if (values['new-runs']) console.log(`\n${await benchNewRuns(scale, started.value)}\n`)
+  if (values.sealing) console.log(`\n${await benchSealing(values.quick, started.value)}\n`)
+  else if (values['new-runs']) console.log(`\n${await benchNewRuns(scale, started.value)}\n`)
   else {
     const results = await bench(scale, started.value)
     console.log(`\n${reportOf(results)}\n`)

@@ -78,7 +78,7 @@ export async function timeNewRuns(
 }
 
 /** Bytes that files take on the disk, which allocates whole blocks. */
-function diskBytes(folder: string): number {
+export function diskBytes(folder: string): number {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .reduce((sum, { parentPath, name }) => {

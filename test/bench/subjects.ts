@@ -59,7 +59,7 @@ const BUDGET = { max_calls_per_run: 1_000_000, max_denied_per_run: 1_000_000, ex
 /** Tier B reaches the worker's host, so policy allows it only to this group. */
 const AGENT = { tools: ['bench_b', 'bench_c'], groups: ['worker-host-access'], budget: BUDGET }
 /** A tool as `npm start` registers it, which this agent may not call. */
-const FORBIDDEN = { tool: 'process_run', args: { command: 'rm', args: ['-r', 'build'] } }
+export const FORBIDDEN = { tool: 'process_run', args: { command: 'rm', args: ['-r', 'build'] } }
 
 export async function makeSubjects(url: string, operator: Client): Promise<Subjects> {
   for (const [name, tier] of [

@@ -41,7 +41,7 @@ afterAll(() => hurt?.stop())
 
 // ── The files of the objects ──
 
-const fileOf = (kind: 'run' | 'archive', name: string, tenant = 'default'): string =>
+const fileOf = (kind: 'run' | 'archive' | 'session', name: string, tenant = 'default'): string =>
   join(
     hurt.stack.state.edge,
     'objects',
@@ -62,11 +62,13 @@ const query = <T>(file: string, sql: string, ...values: string[]): T[] => {
 }
 const tablesOf = (run: string, tenant?: string): number =>
   query(fileOf('run', run, tenant), "select 1 from sqlite_schema where substr(name, 1, 4) <> '_cf_'").length
-const entryOf = (run: string, tenant?: string): Array<{ digest: string }> => {
+const ENTRY =
+  'select entries.digest, count(*) as parts from entries join entry_parts on entry = entries.id where object = ? and entries.digest is not null group by entries.id'
+const entryOf = (run: string, tenant?: string): Array<{ digest: string; parts: number }> => {
   const name = objectOfRun(run)
   const file = fileOf('archive', archiveOf(name), tenant)
-  if (query(file, "select 1 from sqlite_schema where name = 'parts'").length === 0) return []
-  return query(file, 'select digest from parts where run = ? order by part', name)
+  if (query(file, "select 1 from sqlite_schema where name = 'entries'").length === 0) return []
+  return query(file, ENTRY, name)
 }
 const isSealed = (run: string, tenant?: string): boolean =>
   tablesOf(run, tenant) === 0 && entryOf(run, tenant).length > 0
@@ -309,27 +311,34 @@ test('a cancelled run and a file put into a sealed run are stored and sealed aga
   expect(unwrap(await agent.client('listFiles', { params: { run: other.run } })).items.length).toBe(1)
 })
 
-test('the sealed runs of a deleted tenant are removed, also one with a damaged entry', async () => {
+test('the sealed runs and the sessions of a deleted tenant are removed, also those of a damaged entry', async () => {
   const name = 'archive-acme'
   const acme = await newTenant(hurt.stack.dev, name)
-  const { client: by } = await acme.agent()
+  const { client: by, name: own } = await acme.agent()
   const acmeTool = await acme.tool()
+  const acmeAsking = await acme.tool({ sensitive: true })
   const acmePeer = await PeerWorker.enrol(acme.url, acme.root, acme.pool)
   const runs: string[] = []
   for (let i = 0; i < 2; i++) {
-    const run = unwrap(await by('createRun', { body: {} })).id
-    const call = unwrap(
-      await by('proposeCall', { params: { run }, body: { tool: acmeTool, args: { text: `${name} alone` } } }),
-    )
-    await acmePeer.run(call.id)
-    runs.push(call.run)
+    const run = unwrap(await by('createRun', { body: { session: `s${i}` } })).id
+    const propose = async (tool: string): Promise<Call> =>
+      unwrap(await by('proposeCall', { params: { run }, body: { tool, args: { text: `${name} alone` } } }))
+    await acmePeer.run((await propose(acmeTool)).id)
+    const asked = await propose(acmeAsking)
+    const body = { decision: 'approve', scope: 'session' } as const
+    unwrap(await acme.root('answerApproval', { params: { id: asked.approval?.id ?? '' }, body }))
+    await acmePeer.run(asked.id)
+    runs.push(run)
   }
+  const sessions = [0, 1].map((i) => fileOf('session', `${own}/s${i}`, name))
+  const rowsOf = (file: string): number => query(file, 'select name from sqlite_schema').length
+  expect(Math.min(...sessions.map(rowsOf))).toBeGreaterThan(0)
   for (const run of runs) await sealed(run, name)
   const [first = ''] = runs
   const archive = fileOf('archive', archiveOf(objectOfRun(first)), name)
   await whileDead(() => {
     const db = new DatabaseSync(archive)
-    db.prepare('update parts set digest = ? where run = ?').run('', objectOfRun(first))
+    db.prepare('update entries set digest = ? where object = ?').run('', objectOfRun(first))
     db.close()
   })
   const governor = installation(hurt.stack.dev)
@@ -337,9 +346,123 @@ test('the sealed runs of a deleted tenant are removed, also one with a damaged e
   unwrap(await governor('deleteTenant', { params: { tenant: name }, body: { name } }))
   const isErased = async () => unwrap(await governor('readTenant', { params: { tenant: name } })).erased
   await eventually('the tenant is erased', isErased, 60_000)
-  expect(query(archive, 'select name from sqlite_schema')).toEqual([])
+  expect([rowsOf(archive), sessions.map(rowsOf)]).toEqual([0, [0, 0]])
   await whileDead(() => undefined)
   expect(runs.map((run) => entryOf(run, name))).toEqual([[], []])
+})
+
+/** A run of many calls, with their keys: the first and the last are executed, the others cancelled. */
+async function longRun(cancelled: number): Promise<{
+  calls: Call[]
+  sent: Array<{ key: string; text: string }>
+}> {
+  const first = await ranCall()
+  const [calls, sent] = [[first], [{ key: '', text: '' }]]
+  const params = { run: first.run }
+  for (let i = 0; i < cancelled; i++) {
+    const [key, text] = [fixtures.name(), `${i} ${randomBytes(512).toString('hex')}`]
+    const body = { tool, args: { text } }
+    const headers = { 'idempotency-key': key }
+    const call = unwrap(await insist(() => agent.client('proposeCall', { params, body, headers })))
+    calls.push(unwrap(await agent.client('cancelCall', { params: { run: call.run, call: call.id } })))
+    sent.push({ key, text })
+  }
+  calls.push(await ranCall(first.run))
+  return { calls, sent }
+}
+
+test('a run of many calls is sealed in many parts, of which a read takes those that it needs', async () => {
+  const { calls, sent } = await longRun(80)
+  const [first = raise()] = calls
+  const journal = await journalOf(asAgent(), first.run)
+  await sealed(first.run)
+  expect(entryOf(first.run)[0]?.parts).toBeGreaterThan(3)
+  await whileDead(() => undefined)
+  for (const call of [first, ...calls.slice(60, 63), ...calls.slice(-2)])
+    expect(await read(call)).toEqual(call)
+  expect(await journalOf(asAgent(), first.run)).toEqual(journal)
+  const again = calls[70] ?? raise()
+  const repeated = await agent.client('proposeCall', {
+    params: { run: first.run },
+    body: { tool, args: { text: sent[70]?.text } },
+    headers: { 'idempotency-key': sent[70]?.key ?? '' },
+  })
+  expect(unwrap(repeated)).toEqual(again)
+  expect(isSealed(first.run)).toBe(true)
+  // A change puts all parts back; an edge that dies meanwhile puts them back once more.
+  for (let i = 0; i < 4; i++) {
+    const change = propose(first.run).catch(() => undefined)
+    await sleep(5 * i)
+    await whileDead(() => undefined)
+    await change
+    for (const call of [first, ...calls.slice(60, 63)]) expect(await read(call)).toEqual(call)
+  }
+  unwrap(await insist(() => agent.client('cancelRun', { params: { run: first.run } })))
+  expect((await journalOf(asAgent(), first.run)).slice(0, journal.length)).toEqual(journal)
+  await sealed(first.run)
+  for (const call of [first, ...calls.slice(60, 63), ...calls.slice(-2)])
+    expect(await read(call)).toEqual(call)
+}, 180_000)
+
+test('an entry of a later state is not replaced by that of an earlier instance of the object', async () => {
+  const call = await ranCall()
+  await sealed(call.run)
+  const file = fileOf('archive', archiveOf(call.run))
+  const weighs = (sql: string): Promise<void> =>
+    whileDead(() => {
+      const db = new DatabaseSync(file)
+      expect(db.prepare(sql).run(call.run).changes).toBe(1)
+      db.close()
+    })
+  expect(query(file, 'select weight from entries where object = ?', call.run)).toEqual([{ weight: 3 }])
+  await weighs('update entries set weight = 1000 where object = ?')
+  const before = entryOf(call.run)
+  const second = await ranCall(call.run)
+  await sleep(4_000 * REST_S)
+  expect([entryOf(call.run), tablesOf(call.run) > 0]).toEqual([before, true])
+  await weighs('update entries set weight = 3 where object = ?')
+  expect([await read(call), await read(second)]).toEqual([call, second])
+  await sealed(call.run)
+  expect(query(file, 'select weight from entries where object = ?', call.run)).toEqual([{ weight: 6 }])
+})
+
+test('an object that is erased while it is sealed leaves nothing in the archive', async () => {
+  const name = 'archive-erased'
+  const acme = await newTenant(hurt.stack.dev, name)
+  const { client: by } = await acme.agent()
+  const acmeTool = await acme.tool()
+  const acmePeer = await PeerWorker.enrol(acme.url, acme.root, acme.pool)
+  const run = unwrap(await by('createRun', { body: {} })).id
+  const body = { tool: acmeTool, args: { text: 'a' } }
+  for (let i = 0; i < 24; i++) {
+    const call = unwrap(await by('proposeCall', { params: { run }, body }))
+    await acmePeer.run(call.id, { stdout: randomBytes(40_000).toString('base64') })
+  }
+  const archive = fileOf('archive', archiveOf(run), name)
+  const governor = installation(hurt.stack.dev)
+  await eventually(
+    'parts of the entry are staged',
+    () => query(archive, "select 1 from sqlite_schema where name = 'entries'").length > 0,
+    30_000,
+  )
+  unwrap(await governor('suspendTenant', { params: { tenant: name }, body: {} }))
+  unwrap(await governor('deleteTenant', { params: { tenant: name }, body: { name } }))
+  const isErased = async () => unwrap(await governor('readTenant', { params: { tenant: name } })).erased
+  await eventually('the tenant is erased', isErased, 60_000)
+  await sleep(2_000 * REST_S)
+  await whileDead(() => undefined)
+  expect([tablesOf(run, name), query(archive, 'select name from sqlite_schema')]).toEqual([0, []])
+})
+
+test('an object is not sealed while a request waits in it', async () => {
+  const call = await ranCall()
+  const waits = insist(() =>
+    agent.client('readJournal', { params: { run: call.run }, query: { after: 3 }, wait: 6 }),
+  )
+  await sleep(3_000)
+  expect(isSealed(call.run)).toBe(false)
+  await waits
+  await sealed(call.run)
 })
 
 test('SIGKILL at any moment of sealing and storing again loses no call and repeats none', async () => {
@@ -393,7 +516,7 @@ test('a backup has the entries of sealed runs', async () => {
   })
   expect([code, err]).toEqual([0, ''])
   const copy = fileOf('archive', archiveOf(call.run)).replace(hurt.stack.state.edge, folder)
-  const copied = query(copy, 'select digest from parts where run = ? order by part', call.run)
+  const copied = query(copy, ENTRY, call.run)
   expect(copied).toEqual(entryOf(call.run))
 })
 
@@ -423,12 +546,16 @@ test('a damaged entry is reported with its own code, and nothing of it is answer
       }),
     ),
   ]
-  const FLIP =
-    "update parts set bytes = cast(substr(bytes, 1, 99) || x'00' || substr(bytes, 101) as blob) where run = ?"
-  await change(FLIP)
-  expect(await said()).toEqual([DAMAGED, DAMAGED, DAMAGED, DAMAGED])
-  await change('update parts set part = 1 where run = ?')
-  expect(await said()).toEqual([DAMAGED, DAMAGED, DAMAGED, DAMAGED])
+  const flipped = (column: string): string =>
+    `${column} = cast(substr(${column}, 1, 99) || x'00' || substr(${column}, 101) as blob)`
+  const OF_ENTRY = 'where entry = (select id from entries where object = ?)'
+  const refused = [DAMAGED, DAMAGED, DAMAGED, DAMAGED]
+  await change(`update entry_parts set ${flipped('bytes')} ${OF_ENTRY}`)
+  expect(await said()).toEqual(refused)
+  await change(`delete from entry_parts ${OF_ENTRY}`)
+  expect(await said()).toEqual(refused)
+  await change(`update entries set ${flipped('"index"')} where object = ?`)
+  expect(await said()).toEqual(refused)
 })
 
 /** A key as our clients make it. */

@@ -13,10 +13,17 @@ export const ARCHIVES: readonly Held[] = [
     file: 'edge/archive/entry.ts',
     tests: ENTRY,
     lines: [
-      ['if (sha256(bytes) !== digest)', 'if (false)', 'A call is answered that the disk has changed.'],
-      ['owner !== object || number', 'number', 'A run answers with the calls of another one.'],
-      ['|| number !== part', '', 'A part of an entry is read in place of another.'],
-      ['last !== (part === parts - 1)', 'false', 'The end of a journal is missing, and nothing says so.'],
+      [
+        "if (partOf(bytes).digest !== digest) return err('the digest of a part is another one')",
+        '',
+        'A call is answered that the disk has changed.',
+      ],
+      [
+        "if (partOf(bytes).digest !== digest) return err('its digest is another one')",
+        '',
+        'The disk has changed which runs there are, and the key of a sealed call runs the call again.',
+      ],
+      ['if (owner !== object)', 'if (false)', 'A run answers with the calls of another one.'],
     ],
   },
   {
@@ -24,31 +31,79 @@ export const ARCHIVES: readonly Held[] = [
     file: 'edge/run/sealing/rest.ts',
     tests: REST,
     lines: [
-      ['!isDelivered || nextDue', 'nextDue', 'A call is sealed before the log has its end.'],
-      ['|| nextDue !== null ||', '||', 'A run is sealed while a call waits, and the call never ends.'],
-      ['|| storedBytes > LIMITS.sealed_run_bytes', '', 'One read of a sealed run takes all memory.'],
+      ['isDelivered && nextDue === null', 'nextDue === null', 'A call is sealed before the log has its end.'],
       [
-        '(at.born ?? 0) + LIMITS.seal_never_before_ms',
-        '0',
-        'A sealed run that is younger than a second is taken for a new one.',
+        'isDelivered && nextDue === null',
+        'isDelivered',
+        'A run is sealed while a call waits, and the call never ends.',
       ],
     ],
   },
   {
     area: 'archives',
-    file: 'edge/run/run-object.ts',
+    file: 'edge/run/sealing/archived.ts',
     tests: SEALED,
     titled: 'L2 an equal proposal',
-    lines: [['if (this.#runs.store.isEmpty)', 'if (false)', 'The key of a sealed call runs the call again.']],
+    lines: [
+      ['if (runs.store.isWhole) this.#index', 'this.#index', 'The key of a sealed call runs the call again.'],
+    ],
+  },
+  {
+    area: 'archives',
+    file: 'edge/run/sealing/archived.ts',
+    tests: SEALED,
+    titled: 'a damaged entry',
+    lines: [
+      [
+        "if (parts.length < digests.length) throw damaged(object, 'parts of it are missing')",
+        '',
+        'A run of which a part is missing is answered as if it had never been.',
+      ],
+    ],
+  },
+  {
+    area: 'archives',
+    file: 'edge/run/sealing/new-run.ts',
+    tests: ROWS,
+    lines: [
+      [' && bornAt(run) !== null', '', 'The key of a sealed call runs the call again.'],
+      ['!isSharedRun(run) && ', '', 'The key of a sealed call that shares its object runs the call again.'],
+    ],
+  },
+  {
+    area: 'archives',
+    file: 'edge/archive/archive-object.ts',
+    tests: SEALED,
+    titled: 'an entry of a later state',
+    lines: [
+      [
+        ' || (entry.weight ?? 0) > weight',
+        '',
+        'An earlier instance of an object takes back what has happened since.',
+      ],
+    ],
+  },
+  {
+    area: 'archives',
+    file: 'edge/tenant/erasure.ts',
+    tests: SEALED,
+    titled: 'the sealed runs and the sessions',
+    lines: [
+      [
+        'await eraseSessions(await logObject(env, tenant).ownersOf(runs))',
+        '',
+        'Standing answers of a deleted tenant stay on the disk.',
+      ],
+    ],
   },
   {
     area: 'archives',
     file: 'edge/run/object/runs.ts',
     tests: SEALED,
-    titled: 'the sealed runs of a deleted tenant',
+    titled: 'the sealed runs and the sessions',
     lines: [
       [
-        'await dropEntry(this.env, some.tenant, some.id)',
+        'await this.archived.archive.drop(this.archived.object)',
         'await undefined',
         'The calls of a deleted tenant stay on the disk.',
       ],
@@ -60,14 +115,21 @@ export const ARCHIVES: readonly Held[] = [
     tests: ROWS,
     lines: [
       [
-        '    this.putBack()\n    this.tables.add(...names)',
-        '    this.tables.add(...names)',
-        'A file that is put into a sealed run makes all its calls unreadable.',
+        'if (this.#archived > 0) this.tables.mark(ARCHIVED)',
+        '',
+        'After one new call the others of a sealed object look as if they had never been.',
       ],
+    ],
+  },
+  {
+    area: 'archives',
+    file: 'edge/run/store.ts',
+    tests: ROWS,
+    lines: [
       [
-        '    this.tables.forget()\n    this.#isPutBack = false\n',
-        '    this.tables.forget()\n',
-        'After a full disk a sealed run looks new, and its calls run again.',
+        'if (this.#isSealed) throw new SealedWrite()',
+        '',
+        'A write to a sealed run makes all its calls unreadable.',
       ],
     ],
   },
@@ -82,8 +144,8 @@ export const ARCHIVES: readonly Held[] = [
         'A run answers with the calls of another run of its object.',
       ],
       [
-        'Number(row[column]) <= Number(last)',
-        'true',
+        'if (key >= first && key <= last) yield row',
+        'yield row',
         'A run answers with the journal of the next run of its object.',
       ],
     ],

@@ -20,7 +20,7 @@ const AT_ONCE = 100
 /** The part of the object's runs that this needs. */
 type Runs = {
   readonly env: Env
-  readonly store: Pick<ObjectStore, 'ownBytes' | 'sealed'>
+  readonly store: Pick<ObjectStore, 'ownBytes'>
   useAll(ids: readonly string[], work: (runs: RunContext[]) => Promise<void>): Promise<void>
   arm(due: number): void
 }
@@ -86,10 +86,8 @@ export class LogDelivery {
   }
 
   #newSize(run: string): SizeReport | undefined {
-    const { ownBytes, sealed } = this.#runs.store
-    return sealed !== undefined || ownBytes === this.#reported
-      ? undefined
-      : { object: objectOfRun(run), live: ownBytes }
+    const { ownBytes } = this.#runs.store
+    return ownBytes === this.#reported ? undefined : { object: objectOfRun(run), live: ownBytes }
   }
 
   /**

@@ -2,25 +2,17 @@
 // runs have an object to themselves. Calls that make a run of their own share objects, because a
 // database file takes longer to make than such a call, and more of the disk.
 
-import { isNotNull, lte, type SQL, sql } from 'drizzle-orm'
+import { desc, isNotNull, lte, type SQL, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/durable-sqlite'
 import migrations from '../../../migrations/run/migrations.js'
 import schemas from '../../../migrations/run/schemas.json' with { type: 'json' }
-import { isSharedRun } from '../../../shared/ids.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Page, Row } from '../../archive/entry.ts'
 import type { RunRecord } from '../../call/run.ts'
 import { Tables } from '../../platform/object-tables.ts'
 import { FileStore } from '../file-store.ts'
-import { type SealedReads, type SealedRows, sealedReads } from '../sealing/sealed-rows.ts'
 import { calls, journal, run } from '../tables.ts'
-
-/**
- * A run's number is part of the keys of its rows: call n of run r has the key r × 2^32 + n, and its
- * journal is numbered in the same way. The first run of an object has number 0, so the rows of a
- * run with an object to itself have their own numbers.
- */
-export const ROWS_OF_RUN = 2 ** 32
+import { ROWS_OF_RUN } from './rows-of-run.ts'
 
 /** `logged` of a run that the tenant's lists do not have yet. */
 export const UNLISTED = -1
@@ -31,14 +23,8 @@ const LATER: readonly string[] = [...INDEXES, 'output', 'files', 'file_parts']
 
 /** The most due calls that one alarm handles; it rings again at once. */
 const AT_ONCE = 200
-/** The rows of one statement of an export. An output has up to 1 MiB. */
-const ROWS = 8
-
-const sizeOf = (row: Row): number =>
-  Object.values(row).reduce<number>((sum, value) => {
-    if (typeof value === 'string') return sum + value.length
-    return sum + (value instanceof ArrayBuffer ? value.byteLength : 8)
-  }, 0)
+/** A view, which takes no page: the object has some of its runs, and its archive the others. */
+const ARCHIVED = 'archived'
 
 export class ObjectStore {
   readonly storage: DurableObjectStorage
@@ -49,10 +35,8 @@ export class ObjectStore {
   #unlogged: string[] = []
   #reportedAt = 0
   #lastEntryAt: number | undefined
-  /** The rows of a sealed object, which stores nothing. */
-  #sealed: { readonly rows: SealedRows; readonly reads: SealedReads } | undefined
-  /** The open transaction has stored the sealed rows again. */
-  #isPutBack = false
+  /** Runs in the archive have numbers below this. */
+  #archived = 0
 
   constructor(ctx: DurableObjectState) {
     this.storage = ctx.storage
@@ -60,23 +44,30 @@ export class ObjectStore {
     this.#db = drizzle(ctx.storage)
   }
 
-  /** The number of each run, by its id. Read once. */
+  /** The number of each stored run, by its id. Read once. */
   get #numbers(): Map<string, number> {
     if (this.#known !== undefined) return this.#known
     this.#known = new Map()
-    for (const { id, record } of this.sealed?.run.all({}) ?? []) {
-      this.#known.set(record.id, id - 1)
-      this.#next = id
-    }
+    this.#next = this.#archived
     if (!this.tables.exist) return this.#known
     const id = sql<string>`${run.record} ->> '$.id'`
     const isLogged = sql<number>`${run.logged} >= ${run.seq}`
     for (const row of this.#db.select({ key: run.id, id, isLogged }).from(run).orderBy(run.id).all()) {
       this.#known.set(row.id, row.key - 1)
-      this.#next = row.key
+      this.#next = Math.max(this.#next, row.key)
       if (row.isLogged === 0) this.#unlogged.push(row.id)
     }
     return this.#known
+  }
+
+  /** The numbers of the stored runs. */
+  get numbers(): ReadonlySet<number> {
+    return new Set(this.#numbers.values())
+  }
+
+  /** The number of the next run. */
+  get next(): number {
+    return Math.max(this.#numbers.size, this.#next)
   }
 
   numberOf(id: string): number | undefined {
@@ -94,28 +85,21 @@ export class ObjectStore {
     if (this.#numbers.delete(id)) this.#next--
   }
 
+  /** The runs that are stored here. */
   get runs(): string[] {
     return [...this.#numbers.keys()]
   }
 
   /**
    * Whether the object takes no more runs. It must never take some again: a key whose run is elsewhere
-   * for want of room would then make a second one (L2). So its last run keeps its row.
+   * for want of room would then make a second one (L2).
    */
   isFull(): boolean {
-    return this.#numbers.size > 0 && this.#next >= LIMITS.runs_per_object
+    return this.next >= LIMITS.runs_per_object
   }
 
-  /** Some run, if there is one. All are of one tenant. */
-  some(): RunRecord | undefined {
-    if (this.sealed !== undefined) return this.sealed.run.all({})[0]?.record
-    return this.tables.exist ? this.#db.select().from(run).limit(1).get()?.record : undefined
-  }
-
-  /** The agent and session of each run. */
+  /** The agent and session of each stored run. */
   owners(): Array<Pick<RunRecord, 'agent' | 'session'>> {
-    if (this.sealed !== undefined)
-      return this.sealed.run.all({}).map(({ record: { agent, session } }) => ({ agent, session }))
     if (!this.tables.exist) return []
     const field = (name: 'agent' | 'session') => sql<string>`${run.record} ->> ${`$.${name}`}`
     return this.#db
@@ -126,86 +110,67 @@ export class ObjectStore {
 
   // ── Sealing ──
 
-  /** Reads of the sealed rows; undefined unless the object is sealed. */
-  get sealed(): SealedReads | undefined {
-    return this.#isPutBack ? undefined : this.#sealed?.reads
+  /** Whether every run of the object is stored here, as far as its tables say. */
+  get isWhole(): boolean {
+    return this.tables.exist && !this.tables.has(ARCHIVED)
   }
 
-  /** Whether the object stores nothing, and holds no sealed rows. */
-  get isEmpty(): boolean {
-    return !this.tables.exist && this.sealed === undefined
-  }
-
-  /** Makes tables or indexes that are needed from now on, also in a sealed object. */
-  addTables(...names: readonly string[]): void {
-    this.putBack()
-    this.tables.add(...names)
-  }
-
-  /**
-   * From now on reads find these rows, of which the object stores nothing. The first write of a
-   * transaction stores them again.
-   */
-  holdSealed(rows: SealedRows): void {
-    this.tables.forget()
-    this.#sealed = { rows, reads: sealedReads(rows) }
+  /** From now on runs in the archive have the numbers below `next`. */
+  noteArchived(next: number): void {
+    this.#archived = next
     this.#known = undefined
   }
 
-  /** Stores the sealed rows in tables of their version, which are then migrated like any object's. */
-  putBack(): void {
-    if (this.#sealed === undefined || this.#isPutBack) return
-    const { rows } = this.#sealed
-    this.#isPutBack = true
-    this.tables.makeAt(rows.migration, rows.tables)
-    for (const table of rows.tables) {
-      const columns = Object.keys(rows.of(table)[0] ?? {})
-      const insert = `INSERT INTO "${table}" (${columns.map((column) => `"${column}"`)}) VALUES (${columns.map(() => '?')})`
-      for (const row of rows.of(table)) this.storage.sql.exec(insert, ...Object.values(row))
-    }
-    this.tables.upgrade()
-    if (rows.of('calls').length > 1) this.tables.add(...INDEXES)
+  /** Makes the tables of a first row. Call it before each write, in its transaction. */
+  makeTables(): void {
+    this.tables.make()
+    if (this.#archived > 0) this.tables.mark(ARCHIVED)
   }
 
-  /** Call it when a transaction is committed. Returns whether it has stored sealed rows again. */
-  committed(): boolean {
-    const isUnsealed = this.#isPutBack
-    if (isUnsealed) this.#sealed = undefined
-    this.#isPutBack = false
-    return isUnsealed
+  /** Stores rows again that were sealed. They may be there already, if the edge died half-way. */
+  putBack(pages: readonly Page[]): void {
+    this.makeTables()
+    this.tables.add(...INDEXES)
+    for (const { table, rows } of pages) {
+      this.tables.add(table)
+      const columns = Object.keys(rows[0] ?? {})
+      const how = table === 'snapshots' ? 'IGNORE' : 'REPLACE'
+      const insert = `INSERT OR ${how} INTO "${table}" (${columns.map((column) => `"${column}"`)}) VALUES (${columns.map(() => '?')})`
+      for (const row of rows) this.storage.sql.exec(insert, ...Object.values(row))
+    }
+  }
+
+  /** Call it when the run's row is back. */
+  gotBack(id: string, number: number): void {
+    this.#numbers.set(id, number)
   }
 
   /** Call it if a transaction is rolled back: it may have made tables. */
   rolledBack(): void {
     this.tables.forget()
-    this.#isPutBack = false
   }
 
-  /** Call it when the object was removed. */
-  erased(): void {
+  /** Call it when all that is stored was removed. */
+  removed(): void {
     this.tables.forget()
-    this.#sealed = undefined
+    this.#known = undefined
   }
 
-  /**
-   * All rows of the object, table by table. The caller may pause between two pages. A page has one row,
-   * or several that are small together.
-   */
-  *pages(): Generator<Page> {
-    for (const table of this.tables.all) {
-      let last = -1
-      for (let rows = this.#rowsAfter(table, last); rows.length > 0; rows = this.#rowsAfter(table, last)) {
-        last = Number(rows.at(-1)?.['_row'])
-        const plain = rows.map(({ _row, ...row }) => row)
-        const isSmall = plain.reduce((sum, row) => sum + sizeOf(row), 0) <= LIMITS.archive_part_chars
-        for (const page of isSmall ? [plain] : plain.map((row) => [row])) yield { table, rows: page }
-      }
-    }
+  /** Rows with keys after `after` and up to `last`; -1 for no limit. */
+  rows(table: string, key: string, after: number, last: number, most: number): Row[] {
+    if (!this.tables.has(table)) return []
+    const text = `SELECT * FROM "${table}" WHERE "${key}" > ? AND "${key}" <= ? ORDER BY "${key}" LIMIT ?`
+    return this.storage.sql.exec(text, after, last, most).toArray()
   }
 
-  #rowsAfter(table: string, last: number): Row[] {
-    const text = `SELECT rowid AS _row, * FROM "${table}" WHERE rowid > ? ORDER BY rowid LIMIT ${ROWS}`
-    return this.storage.sql.exec(text, last).toArray()
+  snapshotsOf(first: number, last: number): Row[] {
+    const named = "SELECT record ->> '$.status.decision.snapshot' FROM calls WHERE n BETWEEN ? AND ?"
+    return this.storage.sql.exec(`SELECT * FROM snapshots WHERE digest IN (${named})`, first, last).toArray()
+  }
+
+  snapshotsBut(digests: readonly string[]): Row[] {
+    const text = 'SELECT * FROM snapshots WHERE digest NOT IN (SELECT value FROM json_each(?))'
+    return this.storage.sql.exec(text, JSON.stringify(digests)).toArray()
   }
 
   /** The bytes of its rows, without the files of its runs, which have a count of their own. */
@@ -220,30 +185,20 @@ export class ObjectStore {
 
   /**
    * When an entry was last added to a journal; 0 without one. An object that has added none since it
-   * started reads all its entries for it, once.
+   * started knows it of its last run alone.
    */
   lastEntryAt(): number {
-    const latest = sql<number | null>`max(${journal.at})`
-    this.#lastEntryAt ??= this.tables.exist
-      ? (this.#db.select({ at: latest }).from(journal).get()?.at ?? 0)
-      : 0
-    return this.#lastEntryAt
+    if (this.#lastEntryAt !== undefined || !this.tables.exist) return this.#lastEntryAt ?? 0
+    const last = this.#db.select({ at: journal.at }).from(journal).orderBy(desc(journal.seq)).limit(1)
+    return last.get()?.at ?? 0
   }
 
-  /**
-   * Whether the object has calls, of which all receivers know the end. An object of one run does not
-   * store what the log has of it.
-   */
-  isDelivered(): boolean {
+  /** Whether the object has calls, and the inbox has the approvals of all. */
+  isMirrored(): boolean {
     if (!this.tables.exist) return false
-    const counts = this.#db
-      .select({ calls: sql<number>`count(*)`, unmirrored: sql<number>`total(${calls.unmirrored})` })
-      .from(calls)
-      .get()
-    const unlogged = this.#db.select({ id: run.id }).from(run).where(sql`${run.logged} < ${run.seq}`)
-    const [id = ''] = this.runs
-    const isLogged = !isSharedRun(id) || unlogged.limit(1).get() === undefined
-    return counts !== undefined && counts.calls > 0 && counts.unmirrored === 0 && isLogged
+    const some = (condition?: SQL) =>
+      this.#db.select({ n: calls.n }).from(calls).where(condition).limit(1).get() !== undefined
+    return some() && !some(sql`${calls.unmirrored} = 1`)
   }
 
   /** Takes the runs whose last entries were not in the log when the object started. */

@@ -2,7 +2,8 @@
 // delivery to the log.
 
 import { isSharedRun } from '../../../shared/ids.ts'
-import { dropEntry } from '../../archive/drop-entry.ts'
+import { isShared } from '../../archive/archive-of.ts'
+import type { Index } from '../../archive/entry.ts'
 import { type Env, identityOf } from '../../bindings.ts'
 import { isDeleted } from '../../directory/directory.ts'
 import { Alarm } from '../../platform/alarm.ts'
@@ -10,7 +11,7 @@ import { eraseObject } from '../../platform/database.ts'
 import { GroupCommit } from '../../platform/group-commit.ts'
 import { handleDueCalls } from '../commands/handle-due.ts'
 import { RunContext } from '../context.ts'
-import type { SealedRows } from '../sealing/sealed-rows.ts'
+import { Archived } from '../sealing/archived.ts'
 import { sealIfRested } from '../sealing/sealing.ts'
 import { LogDelivery } from './log-delivery.ts'
 import { ObjectStore } from './object-store.ts'
@@ -23,6 +24,8 @@ export class Runs {
   readonly store: ObjectStore
   readonly commits: GroupCommit
   readonly log: LogDelivery
+  readonly archived: Archived
+  readonly name: string
   readonly #ctx: DurableObjectState
   readonly #alarm: Alarm
   readonly #held = new Map<string, Held>()
@@ -30,30 +33,37 @@ export class Runs {
   changes = 0
   isErased = false
   #sealing: Promise<void> | undefined
-  /** When the rows of a sealed object were last stored again. */
+  /** When a sealed run was last stored again. */
   unsealedAt = 0
 
   constructor(ctx: DurableObjectState, env: Env) {
+    if (ctx.id.name === undefined) throw new Error('the object does not know its name') // L2
+    this.name = ctx.id.name
     this.env = env
     this.store = new ObjectStore(ctx)
     this.commits = new GroupCommit(ctx.storage)
     this.log = new LogDelivery(this)
+    this.archived = new Archived(this)
     this.#ctx = ctx
     this.#alarm = new Alarm(ctx.storage, () => this.store.nextDue())
   }
 
-  use<T>(id: string, work: (run: RunContext) => T | Promise<T>): Promise<T> {
+  async use<T>(id: string, work: (run: RunContext) => T | Promise<T>): Promise<T> {
+    for (let more = this.archived.missing(id); more !== undefined; more = this.archived.missing(id))
+      await more
     const held = this.#hold(id)
     return this.#release([held], () => work(held.run))
   }
 
-  useAll<T>(ids: readonly string[], work: (runs: RunContext[]) => Promise<T>): Promise<T> {
+  /** Of those of these runs that are stored. */
+  async useAll<T>(given: readonly string[], work: (runs: RunContext[]) => Promise<T>): Promise<T> {
+    const ids = given.filter((id) => this.store.numberOf(id) !== undefined)
     const held = ids.map((id) => this.#hold(id))
     return this.#release(held, () => work(held.map(({ run }) => run)))
   }
 
   #hold(id: string): Held {
-    const held = this.#held.get(id) ?? { run: new RunContext(this, id), users: 0 }
+    const held = this.#held.get(id) ?? { run: new RunContext(this, id, this.archived.run(id)), users: 0 }
     this.#held.set(id, held)
     held.users++
     return held
@@ -66,16 +76,19 @@ export class Runs {
     } finally {
       for (const held of used) {
         held.users--
-        if (held.users === 0 && this.#isAtRest(held.run)) this.#held.delete(held.run.id)
+        if (held.users > 0 || !this.#isAtRest(held.run)) continue
+        this.#held.delete(held.run.id)
+        this.archived.forget(held.run.id)
       }
     }
   }
 
   /**
-   * Whether memory has nothing of a run that its rows lack: no lease, nobody who waits. A run with an
-   * object to itself stays as long as the object.
+   * Whether memory has nothing of a run that its rows lack: no lease, nobody who waits. A stored run
+   * with an object to itself stays as long as the object.
    */
   #isAtRest({ id, row, store }: RunContext): boolean {
+    if (this.store.numberOf(id) === undefined) return true // it is sealed, or was never made
     return isSharedRun(id) && !this.log.awaits(id) && (row === undefined || store.live().length === 0)
   }
 
@@ -92,7 +105,11 @@ export class Runs {
   /** Called after each transaction. */
   committed(): void {
     this.changes++
-    if (!this.store.committed()) return
+  }
+
+  /** A sealed run is stored again. */
+  unsealed(): void {
+    this.committed()
     this.unsealedAt = Date.now()
     this.arm(this.unsealedAt + identityOf(this.env).sealAfterMs)
   }
@@ -108,10 +125,9 @@ export class Runs {
    */
   async alarm(): Promise<void> {
     if (this.#alarm.rang()) for (const { run } of this.#held.values()) run.leases.restartAll()
-    const some = this.store.some()
-    if (some === undefined || this.store.sealed !== undefined) return
-    if (await isDeleted(this.env, some.tenant)) return this.erase()
-    const due = isSharedRun(some.id) ? this.store.runsDue(Date.now()) : [some.id]
+    if (!this.store.tables.exist) return
+    if (await isDeleted(this.env, this.archived.tenant)) return this.erase()
+    const due = isShared(this.archived.object) ? this.store.runsDue(Date.now()) : this.store.runs
     await Promise.all(due.map((id) => this.use(id, handleDue)))
     await this.log.deliver([...due, ...this.store.takeUnlogged()])
     const next = this.store.nextDue()
@@ -120,12 +136,15 @@ export class Runs {
     await this.#sealing
   }
 
-  /** The rows are in the archive, and removed here. */
-  async becomeSealed(rows: SealedRows): Promise<void> {
+  /** The rows are in the archive, and removed here. Returns false if a request uses one of the runs. */
+  async becomeSealed(index: Index): Promise<boolean> {
+    if ([...this.#held.values()].some(({ users }) => users > 0)) return false
     const removed = this.#ctx.storage.deleteAll() // takes effect at once, and removes the alarm
     this.#alarm.removed()
-    this.store.holdSealed(rows)
+    this.#held.clear()
+    this.archived.replaced(index)
     await removed
+    return true
   }
 
   /** Removes the object and its entry in an archive. Nothing is sealed from now on. */
@@ -133,17 +152,16 @@ export class Runs {
     this.isErased = true
     this.changes++ // an entry that is being made does not replace the rows
     await this.#sealing?.catch(() => undefined)
-    const some = this.store.some()
-    if (some !== undefined) await dropEntry(this.env, some.tenant, some.id)
+    await this.archived.archive.drop(this.archived.object)
     await eraseObject(this.#ctx)
-    this.store.erased()
+    this.store.removed()
   }
 
-  /** Whether the tenant's log and lists have all of the object's runs. */
+  /** Whether the inbox, and of an object of one run the log and the lists, have everything. */
   async isDelivered(): Promise<boolean> {
-    if (!this.store.isDelivered()) return false
+    if (!this.store.isMirrored()) return false
     const [id = ''] = this.store.runs
-    if (isSharedRun(id)) return true
+    if (isShared(this.archived.object)) return true // sealing reads it in the rows
     return this.use(id, ({ row, outbox }) => outbox.isListed && row !== undefined && row.logged === row.seq)
   }
 }

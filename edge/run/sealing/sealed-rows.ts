@@ -1,106 +1,166 @@
-// The rows of a sealed object in memory, and the statements of a run's store that read them there.
-// No call of a sealed object is live, so what they say about live calls is nothing.
+// The rows of a sealed run, and the statements of a run's store that read them. No call of a sealed run
+// is live, so what they say about live calls is nothing. What is in memory of all sealed runs has one
+// bound; parts are opened when a statement needs them.
 
-import type { Page, Row, SqlValue } from '../../archive/entry.ts'
+import { LIMITS } from '../../../shared/limits.ts'
+import {
+  damaged,
+  type EntryPart,
+  evicted,
+  mayHave,
+  openPart,
+  type Page,
+  type PartRef,
+  type Row,
+  type SqlValue,
+} from '../../archive/entry.ts'
 import type { CallRecord } from '../../call/lifecycle.ts'
 import type { RunRow } from '../../call/run.ts'
 import { PAGE } from '../object/page.ts'
+import { LeastRecent } from './least-recent.ts'
 
 type Values = Readonly<Record<string, unknown>>
 
-const statement = <T>(all: (values: Values) => T[]) => ({
-  all: (values: Values = {}) => all(values),
-  get: (values: Values = {}) => all(values)[0],
-  run: (): never => {
-    throw new Error('this statement only reads')
-  },
-})
+/** Of all objects in this isolate, by digest: parts as they are stored, and opened ones. */
+const held = new LeastRecent<EntryPart>(LIMITS.sealed_held_bytes)
+const opened = new LeastRecent<readonly Page[]>(LIMITS.sealed_opened_bytes)
+/** The rows of a part, in bytes for each character of its text. */
+const OPENED = 2
 
-/** All rows of an object by table, in the order of their keys. */
-export class SealedRows {
-  readonly #tables = new Map<string, Row[]>()
-  /** The migration that made the tables from which the rows are. */
-  migration = 0
+/** Migrations of whose tables rows are read here. Another one needs a conversion of sealed rows (0137). */
+export const READABLE: ReadonlySet<number> = new Set([4])
 
-  add(migration: number, pages: Iterable<Page>): void {
-    for (const _ of this.filledBy(migration, pages));
+/** Thrown by a write to a sealed run, which has to be put back first. */
+export class SealedWrite extends Error {
+  override readonly message = 'the run is sealed'
+}
+
+/** One run of a sealed object. */
+export class SealedRun {
+  readonly #object: string
+  readonly id: string
+  /** The parts that may have the run; once it is found, those that have it, in the order of its rows. */
+  readonly refs: readonly PartRef[]
+
+  constructor(object: string, id: string, refs: readonly PartRef[]) {
+    this.#object = object
+    this.id = id
+    this.refs = refs
   }
 
-  /** Passes the pages on, and keeps their rows. */
-  *filledBy(migration: number, pages: Iterable<Page>): Generator<Page> {
-    this.migration = migration
-    for (const page of pages) {
-      const rows = this.#tables.get(page.table) ?? []
-      rows.push(...page.rows)
-      this.#tables.set(page.table, rows)
-      yield page
+  /** The digests of the parts that are not in memory. */
+  get missing(): string[] {
+    return this.refs.flatMap(({ digest }) => (held.get(digest) === undefined ? [digest] : []))
+  }
+
+  hold(parts: readonly EntryPart[]): void {
+    for (const part of parts) held.set(part.digest, part, part.bytes.byteLength)
+  }
+
+  /** The run with the parts that have it, and no others; without parts if none has it. */
+  found(): SealedRun {
+    for (const ref of this.refs) {
+      const number = this.runsIn(ref).find(({ id }) => id === this.id)?.number
+      if (number === undefined) continue
+      const refs = ref.ranges === null ? [ref] : this.refs.filter((one) => one.ranges && one.first === number)
+      return new SealedRun(this.#object, this.id, refs)
+    }
+    return new SealedRun(this.#object, this.id, [])
+  }
+
+  /** Its number in its object. */
+  get number(): number | undefined {
+    const [first] = this.refs
+    return first && this.runsIn(first).find(({ id }) => id === this.id)?.number
+  }
+
+  runsIn(ref: PartRef): Array<{ id: string; number: number }> {
+    return this.#rows(ref, 'run').map((row) => {
+      const { id, record } = asRun(row)
+      return { id: record.id, number: id - 1 }
+    })
+  }
+
+  pages({ digest }: PartRef): readonly Page[] {
+    const known = opened.get(digest)
+    if (known !== undefined) return known
+    const part = held.get(digest)
+    if (part === undefined) throw evicted()
+    const result = openPart({ digest, bytes: part.bytes })
+    if (!result.ok) throw damaged(this.#object, result.error)
+    opened.set(digest, result.value.pages, OPENED * result.value.chars)
+    return result.value.pages
+  }
+
+  /** Rows of a table with such keys, in the order of their keys. */
+  *between(table: string, column: string, first: number, last: number): Generator<Row> {
+    for (const ref of this.refs) {
+      const [from, to] = ref.ranges === null ? [first, last] : (ref.ranges[table] ?? [0, -1])
+      if (to < first || from > last) continue
+      for (const row of this.#rows(ref, table)) {
+        const key = Number(row[column])
+        if (key >= first && key <= last) yield row
+      }
     }
   }
 
-  get tables(): string[] {
-    return [...this.#tables.keys()]
+  /** Rows of a table that have this text in a column by which a piece is found. */
+  *named(table: string, column: string, text: unknown): Generator<Row> {
+    if (typeof text !== 'string') return
+    for (const ref of this.refs)
+      if (ref.ranges === null || mayHave(ref.names, text))
+        for (const row of this.#rows(ref, table)) if (row[column] === text) yield row
   }
 
-  of(table: string): readonly Row[] {
-    return this.#tables.get(table) ?? []
+  #rows(ref: PartRef, table: string): readonly Row[] {
+    return this.pages(ref).find((page) => page.table === table)?.rows ?? []
   }
 }
 
+const statement = <T>(all: (values: Values) => Iterable<T>) => ({
+  all: (values: Values = {}) => [...all(values)],
+  get: (values: Values = {}): T | undefined => {
+    for (const first of all(values)) return first
+    return undefined
+  },
+})
+const nothing = <T>() => statement((): T[] => [])
+
 /** As the store's statements of these names, which are typed by drizzle. */
-export function sealedReads(rows: SealedRows) {
+export function sealedReads(run: SealedRun) {
+  const at = (table: string, column: string, key: unknown) =>
+    run.between(table, column, Number(key), Number(key))
+  const within = (table: string, column: string, { first, last }: Values) =>
+    run.between(table, column, Number(first), Number(last))
   const outputOf = ({ n, stream }: Values) =>
-    rows
-      .of('output')
-      .filter((row) => row['n'] === n && (stream === undefined || row['stream'] === stream))
+    [...at('output', 'n', n)]
+      .filter((row) => stream === undefined || row['stream'] === stream)
       .map(asOutput)
       .sort((a, b) => a.offset - b.offset)
-  const callsWith = (column: string, value: unknown) =>
-    rows.of('calls').filter((row) => value !== null && row[column] === value)
   return {
-    run: statement(({ id }) =>
-      rows
-        .of('run')
-        .filter((row) => id === undefined || row['id'] === id)
-        .map(asRun),
-    ),
-    call: statement(({ n }) => callsWith('n', n).map(asRecord)),
-    callByKey: statement(({ key }) => callsWith('key', key).map(asRecord)),
+    run: statement(({ id }) => at('run', 'id', id).map(asRun)),
+    call: statement(({ n }) => at('calls', 'n', n).map(asRecord)),
+    callByKey: statement(({ key }) => run.named('calls', 'key', key).map(asRecord)),
     callToJoin: statement(({ joinKey, ...range }) =>
-      callsWith('join_key', joinKey).filter(isIn('n', range)).toReversed().map(asRecord),
+      [...run.named('calls', 'join_key', joinKey)].filter(isIn('n', range)).toReversed().map(asRecord),
     ),
-    everyCall: statement((range) => rows.of('calls').filter(isIn('n', range)).map(asRecord)),
-    due: statement(() => [] as Array<{ record: CallRecord }>),
-    unmirrored: statement(() => [] as Array<{ record: CallRecord }>),
-    live: statement(() => [] as Array<{ record: CallRecord }>),
+    everyCall: statement((range) => within('calls', 'n', range).map(asRecord)),
+    due: nothing<{ record: CallRecord }>(),
+    unmirrored: nothing<{ record: CallRecord }>(),
+    live: nothing<{ record: CallRecord }>(),
     pending: statement(() => [{ count: 0 }]),
-    isDelivered: statement(({ n }) => callsWith('n', n).filter((row) => row['join_key'] === null)),
-    abandoned: statement(() => [] as Array<{ record: CallRecord }>),
-    isAbandoned: statement(() => [] as Array<{ n: number }>),
-    journal: statement(({ after, ...range }) =>
-      rows
-        .of('journal')
-        .filter(isIn('seq', range))
+    isDelivered: statement(({ n }) => at('calls', 'n', n).filter((row) => row['join_key'] === null)),
+    abandoned: nothing<{ record: CallRecord }>(),
+    isAbandoned: nothing<{ n: number }>(),
+    journal: statement(({ after, last }) =>
+      within('journal', 'seq', { first: Number(after) + 1, last })
         .map(asEntry)
-        .filter(({ seq }) => seq > Number(after))
-        .slice(0, PAGE),
+        .take(PAGE),
     ),
-    before: statement(({ seq }) =>
-      rows
-        .of('journal')
-        .filter((row) => row['seq'] === seq)
-        .map(asEntry),
-    ),
-    attestation: statement(({ n }) =>
-      rows
-        .of('attestations')
-        .filter((row) => row['n'] === n)
-        .map(asAttestation),
-    ),
+    before: statement(({ seq }) => at('journal', 'seq', seq).map(asEntry)),
+    attestation: statement(({ n }) => at('attestations', 'n', n).map(asAttestation)),
     snapshot: statement(({ digest }) =>
-      rows
-        .of('snapshots')
-        .filter((row) => row['digest'] === digest)
-        .map((row) => ({ text: String(row['snapshot']) })),
+      run.named('snapshots', 'digest', digest).map((row) => ({ text: String(row['snapshot']) })),
     ),
     output: statement(outputOf),
     outputFrom: statement(({ from, most, ...of }) =>

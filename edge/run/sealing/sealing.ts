@@ -1,112 +1,117 @@
 // Seals an object whose runs have ended and rested: its rows become an entry of an archive, and it
 // stores nothing. The entry is on disk before the rows are removed, so after a crash the rows are in
-// one place or in both, and those of the object win. A read holds the entry in memory; a change
-// stores the rows again.
+// one place or in both, and those of the object win.
 
-import { objectOfRun } from '../../../shared/ids.ts'
+import { isSharedRun } from '../../../shared/ids.ts'
 import { LIMITS } from '../../../shared/limits.ts'
-import { archiveOf, bornAt, isShared } from '../../archive/archive-of.ts'
-import { damaged, type EntryPart, entryOf, openPart, sizeOf } from '../../archive/entry.ts'
-import { archiveObject, type Env, identityOf } from '../../bindings.ts'
+import { type EntryPart, type Index, type PartRef, type Row, sealIndex } from '../../archive/entry.ts'
+import { type Env, identityOf } from '../../bindings.ts'
 import { logError } from '../../platform/error-log.ts'
-import type { GroupCommit } from '../../platform/group-commit.ts'
 import type { LogDelivery } from '../object/log-delivery.ts'
 import type { ObjectStore } from '../object/object-store.ts'
-import { restedAt } from './rest.ts'
-import { SealedRows } from './sealed-rows.ts'
+import type { Archived } from './archived.ts'
+import { partsOf, type RowSource } from './entry-parts.ts'
+import { mayRest } from './rest.ts'
 
 /** The part of an object's runs that sealing needs. */
 type Runs = {
   readonly env: Env
   readonly store: ObjectStore
-  readonly commits: GroupCommit
   readonly log: LogDelivery
+  readonly archived: Archived
   readonly changes: number
   readonly unsealedAt: number
   readonly isErased: boolean
   isDelivered(): Promise<boolean>
-  committed(): void
-  becomeSealed(rows: SealedRows): Promise<void>
+  becomeSealed(index: Index): Promise<boolean>
   arm(due: number): void
 }
 
-/**
- * A new run asks no archive: nothing is sealed before this. An id from the future shows that the clock
- * was set back. Runs to which a key leads always ask: none of them may look new (L2).
- */
-const mayBeSealed = (name: string, now: number): boolean =>
-  isShared(name) || Math.abs(now - (bornAt(name) ?? 0)) >= LIMITS.seal_never_before_ms
-
-/**
- * Loads the entry of a sealed object. `name`: of the object. Rejects if the archive does not answer
- * or the entry is damaged: a run that looked new could run a call a second time (L2).
- */
-export async function loadSealed(runs: Runs, name: string | undefined): Promise<void> {
-  if (name === undefined) throw new Error('the object does not know its name') // L2
-  const slash = name.indexOf('/')
-  const [tenant, own] = [name.slice(0, slash), name.slice(slash + 1)]
-  if (!mayBeSealed(own, Date.now())) return
-  const entry = await archiveObject(runs.env, tenant, archiveOf(own)).get(own)
-  const rows = new SealedRows()
-  for (const [number, part] of entry.entries()) {
-    if (number > 0) await pause()
-    const opened = openPart(own, number, entry.length, part)
-    if (!opened.ok) throw damaged(own, opened.error)
-    rows.add(opened.value.migration, opened.value.pages)
-  }
-  if (entry.length === 0) return
-  runs.store.holdSealed(rows)
-  if (rows.migration === runs.store.tables.migration) return
-  await runs.commits.run(
-    () => runs.store.putBack(),
-    () => runs.committed(),
-  )
-}
+/** The compressed parts of one message to the archive. */
+const MESSAGE_BYTES = 256 * 1024
 
 /** Called by the alarm. Seals the object, or sets the alarm for when it may be sealed. */
 export async function sealIfRested(runs: Runs): Promise<void> {
   const { store, env } = runs
-  const some = store.some()
-  if (some === undefined || store.sealed !== undefined || runs.isErased) return
-  const own = objectOfRun(some.id)
+  if (!store.tables.exist || runs.isErased) return
   const { sealAfterMs } = identityOf(env)
   const changed = Math.max(store.lastEntryAt(), runs.unsealedAt)
-  // The other facts are in all rows of an object, which a busy one would read at each alarm.
+  // A busy object reads nothing else at each alarm.
   if (Date.now() < changed + sealAfterMs) return runs.arm(changed + sealAfterMs)
-  const at = restedAt({
-    isDelivered: await runs.isDelivered(),
-    nextDue: store.nextDue(),
-    storedBytes: store.storage.sql.databaseSize,
-    born: isShared(own) ? null : bornAt(own), // a key may be of any time
-    changed,
-    sealAfterMs,
-  })
-  if (at === null) return
-  if (Date.now() < at) return runs.arm(at)
-  const isSealed = await seal(runs, some.tenant, own).catch((thrown: unknown) => {
+  if (!mayRest(await runs.isDelivered(), store.nextDue())) return
+  const again = await seal(runs, Date.now() - sealAfterMs).catch((thrown: unknown) => {
     logError(thrown)
-    return false
+    return Date.now()
   })
-  if (!isSealed && !runs.isErased) runs.arm(Date.now() + sealAfterMs)
+  if (again !== null && !runs.isErased) runs.arm(again + sealAfterMs)
 }
 
-/** Returns whether it is sealed: not if it changes in the meantime. */
-async function seal(runs: Runs, tenant: string, own: string): Promise<boolean> {
-  const { changes, store } = runs
-  const { migration } = store.tables
-  const rows = new SealedRows()
-  const entry: EntryPart[] = []
-  for (const part of entryOf(own, migration, rows.filledBy(migration, store.pages()))) {
-    entry.push(part)
-    await pause()
-    if (runs.changes !== changes) return false
+/**
+ * Returns null if the object is sealed, or too large; else from when on it has to rest before the next
+ * try. `since`: a run with a later entry in its journal has not rested.
+ */
+async function seal(runs: Runs, since: number): Promise<number | null> {
+  const { changes, store, archived } = runs
+  const { archive, object } = archived
+  const parts: PartRef[] = [...(await archived.kept())]
+  const rows = new RestingRows(store)
+  let staged: EntryPart[] = []
+  let [ofRun, runBytes] = [-1, 0]
+  for (const { part, ref } of partsOf(rows)) {
+    parts.push(ref)
+    staged.push(part)
+    runBytes = part.bytes.byteLength + (ref.ranges !== null && ref.first === ofRun ? runBytes : 0)
+    ofRun = ref.first
+    if (runBytes > LIMITS.sealed_run_bytes) return null
+    if (staged.reduce((sum, { bytes }) => sum + bytes.byteLength, 0) > MESSAGE_BYTES) {
+      await archive.stage(object, staged)
+      staged = []
+    } else await pause()
+    if (runs.changes !== changes) return Date.now()
+    if (rows.changed > since) return rows.changed
   }
-  await archiveObject(runs.env, tenant, archiveOf(own)).put(own, entry)
-  if (runs.changes !== changes) return false
-  await runs.log.reportSealed(tenant, own, sizeOf(entry))
-  if (runs.changes !== changes) return false
-  await runs.becomeSealed(rows)
-  return true
+  await archive.stage(object, staged)
+  const index = { migration: store.tables.migration, next: store.next, parts }
+  const weight = parts.reduce((sum, part) => sum + part.weight, 0)
+  const digests = parts.map(({ digest }) => digest)
+  if (runs.changes !== changes) return Date.now()
+  const bytes = await archive.publish(object, sealIndex(object, index), weight, digests)
+  if (bytes === null || runs.changes !== changes) return Date.now()
+  await runs.log.reportSealed(archived.tenant, object, bytes)
+  if (runs.changes !== changes) return Date.now()
+  return (await runs.becomeSealed(index)) ? null : Date.now()
 }
+
+/** The rows of an object, and whether all of them have rested. */
+class RestingRows implements RowSource {
+  readonly #store: ObjectStore
+  /** When something was last added to a journal that has been read; now, if the log lacks something. */
+  changed = 0
+
+  constructor(store: ObjectStore) {
+    this.#store = store
+  }
+
+  rows(table: string, key: string, after: number, last: number, most: number): Row[] {
+    const rows = this.#store.rows(table, key, after, last, most)
+    for (const { at, logged, seq, record } of rows) {
+      if (table === 'journal') this.changed = Math.max(this.changed, Number(at))
+      // An object of one run does not store what the log has of it; the object knows.
+      if (table === 'run' && Number(logged) < Number(seq) && isOfShared(record)) this.changed = Date.now()
+    }
+    return rows
+  }
+
+  snapshotsOf(first: number, last: number): Row[] {
+    return this.#store.snapshotsOf(first, last)
+  }
+
+  snapshotsBut(digests: readonly string[]): Row[] {
+    return this.#store.snapshotsBut(digests)
+  }
+}
+
+const isOfShared = (record: unknown): boolean =>
+  isSharedRun((JSON.parse(String(record)) as { id: string }).id) // the store wrote it
 
 const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 0))

@@ -1,20 +1,29 @@
 // Promise: an entry holds the rows of a run exactly, and is read only if every byte of it is as it was
-// written, for its run and at its place.
+// written, in the entry of its object.
 
-import { randomBytes } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { archiveOf, bornAt } from '../../../edge/archive/archive-of.ts'
-import { type EntryPart, entryOf, openPart, type Page, type Row } from '../../../edge/archive/entry.ts'
+import {
+  type EntryPart,
+  type Index,
+  mayHave,
+  namesOf,
+  openIndex,
+  openPart,
+  type Page,
+  type Row,
+  sealIndex,
+  sealPart,
+} from '../../../edge/archive/entry.ts'
 import { newRunId, runIdFor, sharedRunId } from '../../../edge/run/run-id.ts'
-import { sha256 } from '../../../shared/bytes/json.ts'
 import { objectOfRun } from '../../../shared/ids.ts'
-import { LIMITS } from '../../../shared/limits.ts'
+import type { Result } from '../../../shared/result.ts'
 
 const RUN = 'run_01M7VMMT9DN1A8YZA1RAK51MCM'
-const MIGRATION = 4
-const GOLDEN = join(import.meta.dirname, '../../golden/archive-entry-1.json')
+const GOLDEN = join(import.meta.dirname, '../../golden/archive-entry-2.json')
 
 const bytes = (...values: number[]): ArrayBuffer => new Uint8Array(values).buffer
 const base64 = (text: string): string => Buffer.from(text).toString('base64')
@@ -39,13 +48,6 @@ const PAGES: readonly Page[] = [
   { table: 'b', rows: ROWS.slice(0, 1) },
 ]
 
-const opened = (parts: readonly EntryPart[]): Page[] =>
-  parts.flatMap((part, i) => {
-    const open = openPart(RUN, i, parts.length, part)
-    if (!open.ok) throw new Error(open.error)
-    expect(open.value.migration).toBe(MIGRATION)
-    return open.value.pages
-  })
 /** Buffers for ArrayBuffers, which vitest does not compare by content. */
 const comparable = (pages: readonly Page[]): unknown =>
   pages.map(({ table, rows }) => [
@@ -57,56 +59,70 @@ const comparable = (pages: readonly Page[]): unknown =>
       ]),
     ),
   ])
-const only = (parts: Iterable<EntryPart>): EntryPart => {
-  const [part, ...more] = parts
-  if (part === undefined || more.length > 0) throw new Error('the entry does not have one part')
-  return part
+const opened = <T>(result: Result<T, string>): T => {
+  if (!result.ok) throw new Error(result.error)
+  return result.value
 }
-const PART = only(entryOf(RUN, MIGRATION, PAGES))
+const flips = ({ digest, bytes }: EntryPart): EntryPart[] =>
+  [...bytes.keys()].map((at) => ({
+    digest,
+    bytes: Uint8Array.from(bytes, (byte, i) => (i === at ? byte ^ 0x10 : byte)),
+  }))
 
-test('an entry holds every kind of value exactly', () => {
-  expect(comparable(opened([PART]))).toEqual(comparable(PAGES))
+const PART = sealPart(PAGES)
+const INDEX: Index = {
+  migration: 4,
+  next: 3,
+  parts: [
+    { digest: PART.digest, first: 0, weight: 5, names: namesOf([RUN]), ranges: null },
+    { digest: 'other', first: 2, weight: 0, names: '', ranges: { calls: [2 ** 33, 2 ** 33 + 7] } },
+  ],
+}
+
+test('a part holds every kind of value exactly', () => {
+  expect(comparable(opened(openPart(PART)).pages)).toEqual(comparable(PAGES))
 })
 
-test('a long entry has parts of bounded size (`archive_part_chars`), and no row is missing', () => {
-  const rows = Array.from({ length: 400 }, (_, n) => ({ n, text: randomBytes(500).toString('hex') }))
-  const pages = rows.map((row) => ({ table: 'a', rows: [row] }))
-  const parts = [...entryOf(RUN, MIGRATION, pages)]
-  expect(opened(parts)).toEqual(pages)
-  const sizes = parts.map((part, i) => {
-    const open = openPart(RUN, i, parts.length, part)
-    return open.ok ? JSON.stringify(open.value.pages).length : 0
+test('an index holds its parts exactly', () => {
+  expect(opened(openIndex(RUN, sealIndex(RUN, INDEX)))).toEqual(INDEX)
+})
+
+test('a part or an index with any flipped byte is refused', () => {
+  for (const flipped of flips(PART))
+    expect(openPart(flipped)).toMatchObject({ ok: false, error: 'the digest of a part is another one' })
+  for (const flipped of flips(sealIndex(RUN, INDEX)))
+    expect(openIndex(RUN, flipped)).toMatchObject({ ok: false, error: 'its digest is another one' })
+})
+
+test('the index of another object is refused', () => {
+  const other = openIndex(RUN.replace('MCM', 'MCN'), sealIndex(RUN, INDEX))
+  expect(other).toMatchObject({ ok: false, error: 'it belongs elsewhere' })
+})
+
+test('an index of another format is refused', () => {
+  const bytes = Buffer.from(JSON.stringify([3, RUN, 4, 1, []]))
+  const digest = createHash('sha256').update(bytes).digest('base64url')
+  expect(openIndex(RUN, { digest, bytes })).toMatchObject({ ok: false, error: 'its format is 3' })
+})
+
+test('names always find what is among them, and hardly anything else', () => {
+  const texts = Array.from({ length: 1_000 }, (_, i) => `text ${i}`)
+  const names = namesOf([...texts, 'text 1'])
+  expect(names.length).toBe(6_000)
+  expect(texts.filter((text) => !mayHave(names, text))).toEqual([])
+  expect(
+    Array.from({ length: 1_000 }, (_, i) => `other ${i}`).filter((text) => mayHave(names, text)),
+  ).toEqual([])
+})
+
+test('entries of format 2 stay readable', () => {
+  const { pages, index, part, of } = JSON.parse(readFileSync(GOLDEN, 'utf8'))
+  const bytesOf = ({ digest, bytes }: { digest: string; bytes: string }): EntryPart => ({
+    digest,
+    bytes: Buffer.from(bytes, 'base64'),
   })
-  expect(parts.length).toBeGreaterThan(5)
-  const missing = openPart(RUN, 0, 1, parts[0] ?? PART)
-  expect(missing).toMatchObject({ ok: false, error: 'parts of it are missing' })
-  expect(openPart(RUN, 0, 2, PART)).toMatchObject({ ok: false, error: 'parts of it are missing' })
-  expect(Math.max(...sizes)).toBeLessThan(1.5 * LIMITS.archive_part_chars)
-})
-
-test('an entry with any flipped byte is refused', () => {
-  for (let at = 0; at < PART.bytes.byteLength; at++) {
-    const flipped = Uint8Array.from(PART.bytes, (byte, i) => (i === at ? byte ^ 0x10 : byte))
-    expect(openPart(RUN, 0, 1, { ...PART, bytes: flipped })).toMatchObject({
-      ok: false,
-      error: 'its digest is another one',
-    })
-  }
-  expect(openPart(RUN, 0, 1, { ...PART, digest: sha256('other') }).ok).toBe(false)
-})
-
-test('a part of another run, or at another place, is refused', () => {
-  expect(openPart(RUN.replace('MCM', 'MCN'), 0, 1, PART)).toMatchObject({
-    ok: false,
-    error: 'it belongs elsewhere',
-  })
-  expect(openPart(RUN, 1, 2, PART)).toMatchObject({ ok: false, error: 'it belongs elsewhere' })
-})
-
-test('entries of format 1 stay readable', () => {
-  const { pages, digest, entry } = JSON.parse(readFileSync(GOLDEN, 'utf8'))
-  const part = { digest, bytes: Buffer.from(entry, 'base64') }
-  expect(opened([part])).toEqual(pages)
+  expect(opened(openPart(bytesOf(part))).pages).toEqual(pages)
+  expect(opened(openIndex(of, bytesOf(index))).parts.map(({ digest }) => digest)).toEqual([part.digest])
 })
 
 test('the archive of a run is that of its day, or of its key', () => {

@@ -119,17 +119,3 @@ test('an object of a version that this edge does not know is not opened', () => 
   new Tables(objectOn(db), SECOND, LATER).make()
   expect(() => new Tables(objectOn(db), FIRST, LATER)).toThrow('unknown version')
 })
-
-test('rows of an earlier version are stored in its tables, and migrated like any object', () => {
-  const db = new DatabaseSync(':memory:')
-  const object = objectOn(db)
-  const tables = new Tables(object, SECOND, LATER)
-  object.storage.transactionSync(() => {
-    tables.makeAt(0, ['b'])
-    db.exec('insert into b values (7)')
-    tables.upgrade()
-  })
-  expect([names(db), tables.all, tables.migration]).toEqual([['a', 'b', 'by_n'], ['a', 'b'], 1])
-  expect(db.prepare('select n, more from b').all()).toEqual([{ n: 7, more: null }])
-  expect(() => tables.makeAt(2)).toThrow('unknown version')
-})

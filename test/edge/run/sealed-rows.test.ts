@@ -2,31 +2,35 @@
 // read, and store the rows again, exactly, with the first write of a transaction.
 
 import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, test } from 'vitest'
-import { entryOf, type Page } from '../../../edge/archive/entry.ts'
+import { mayHave, type Page } from '../../../edge/archive/entry.ts'
 import type { CallRecord } from '../../../edge/call/lifecycle.ts'
 import type { RunRecord, RunRow, StoredOutput } from '../../../edge/call/run.ts'
-import { SealedRows } from '../../../edge/run/sealing/sealed-rows.ts'
+import { newRunId, runIdFor } from '../../../edge/run/run-id.ts'
+import { KEYS, type Part, partsOf, type RowSource } from '../../../edge/run/sealing/entry-parts.ts'
+import { LeastRecent } from '../../../edge/run/sealing/least-recent.ts'
+import { isNewRun } from '../../../edge/run/sealing/new-run.ts'
+import { SealedRun, SealedWrite } from '../../../edge/run/sealing/sealed-rows.ts'
 import { ROOT } from '../../../infra/state.ts'
+import { LIMITS } from '../../../shared/limits.ts'
 import { objectOn } from '../../support/stack/object-storage.ts'
 
 type Stream = 'stdout' | 'stderr'
 type Keys = { key: string | null; joinKey: string | null }
 /** The stores of an object and of a run; their modules are typed for workerd. */
-type ObjectStore = {
-  readonly sealed: unknown
-  readonly isEmpty: boolean
-  readonly tables: { readonly migration: number }
-  holdSealed(rows: SealedRows): void
-  committed(): boolean
-  rolledBack(): void
-  pages(): Iterable<Page>
-  nextDue(): unknown
-  some(): unknown
-  owners(): unknown
+type ObjectStore = RowSource & {
+  readonly isWhole: boolean
+  readonly next: number
   readonly runs: string[]
+  readonly numbers: ReadonlySet<number>
+  noteArchived(next: number): void
+  putBack(pages: readonly Page[]): void
+  gotBack(id: string, number: number): void
+  rolledBack(): void
+  nextDue(): unknown
 }
 type RunStore = {
   readonly files: {
@@ -61,7 +65,7 @@ type RunStore = {
     journal(run: string, after: number, whole: boolean): unknown
   }
 const { RunStore } = (await import(/* @vite-ignore */ join(ROOT, 'edge/run/store.ts'))) as {
-  RunStore: new (object: ObjectStore, id: string) => RunStore
+  RunStore: new (object: ObjectStore, id: string, sealed?: SealedRun) => RunStore
 }
 const { ObjectStore } = (await import(/* @vite-ignore */ join(ROOT, 'edge/run/object/object-store.ts'))) as {
   ObjectStore: new (ctx: ReturnType<typeof objectOn>) => ObjectStore
@@ -74,16 +78,21 @@ const SHARED = [
   'run_40000000000000000000000002',
   'run_40000000000000000000000003',
 ]
+const key = randomBytes(32)
+const RANDOM = newRunId('t', key, Date.now())
+const KEYED = runIdFor('t', { name: 'a', since: 1 }, 'k', key)
 const recordOf = (id: string): RunRecord => ({ id, tenant: 't', agent: 'a', session: id }) as RunRecord // the store looks no deeper
 const call = (n: number): CallRecord =>
-  ({ proposal: { n, args: { text: `é ${n}` } }, status: { state: 'succeeded' } }) as unknown as CallRecord
+  ({
+    proposal: { n, args: { text: `é ${n}` } },
+    status: { state: 'succeeded', decision: { snapshot: `d${n % 2}` } },
+  }) as unknown as CallRecord
 
 type Made = { object: ObjectStore; stores: RunStore[]; db: DatabaseSync }
 
 /** The stores of these runs in a database of their own. */
-function storesOn(ids: readonly string[], db = new DatabaseSync(':memory:'), rows?: SealedRows): Made {
+function storesOn(ids: readonly string[], db = new DatabaseSync(':memory:')): Made {
   const object = new ObjectStore(objectOn(db))
-  if (rows !== undefined) object.holdSealed(rows)
   return { object, stores: ids.map((id) => new RunStore(object, id)), db }
 }
 
@@ -109,15 +118,39 @@ function runsOf(ids: readonly string[], calls: number): Made {
   return made
 }
 
-function sealed(ids: readonly string[], { object }: Made): Made {
-  const rows = new SealedRows()
-  rows.add(object.tables.migration, object.pages())
-  return storesOn(ids, undefined, rows)
+type Sealed = Made & { parts: Part[]; runs: SealedRun[] }
+
+/** The same runs in an object that stores nothing, and the parts of its entry. */
+function sealed(ids: readonly string[], { object: { next }, ...made }: Made): Sealed {
+  const parts = [...partsOf(made.stores.length > 0 ? new ObjectStore(objectOn(made.db)) : raise())]
+  const db = new DatabaseSync(':memory:')
+  const object = new ObjectStore(objectOn(db))
+  object.noteArchived(next)
+  const runs = ids.map((id) => {
+    const run = new SealedRun(
+      'the object',
+      id,
+      parts.map(({ ref }) => ref).filter(({ names }) => mayHave(names, id)),
+    )
+    run.hold(parts.map(({ part }) => part))
+    return run.found()
+  })
+  return { object, stores: ids.map((id, i) => new RunStore(object, id, runs[i])), db, parts, runs }
+}
+
+/** Puts a run back as `Archived` does. */
+function putBack({ object }: Sealed, run: SealedRun): void {
+  for (const ref of run.refs) object.putBack(run.pages(ref))
+  for (const ref of run.refs.slice(0, 1))
+    for (const { id, number } of run.runsIn(ref)) object.gotBack(id, number)
+}
+const raise = (): never => {
+  throw new Error('there is none')
 }
 
 /** The results of all reads, for calls that exist and for others. */
 const readsOf = ({ object, stores }: Made): unknown => [
-  [object.nextDue(), object.some(), object.owners(), object.runs],
+  [object.nextDue(), object.next],
   stores.map((store) => [
     store.run(),
     store.everyCall(),
@@ -147,7 +180,7 @@ const OBJECTS = [
   ['one run', ALONE],
   ['three runs', SHARED],
 ] as const
-const SIZES = OBJECTS.flatMap(([title, ids]) => [1, 2, 7].map((calls) => ({ title, ids, calls })))
+const SIZES = OBJECTS.flatMap(([title, ids]) => [1, 2, 7, 80].map((calls) => ({ title, ids, calls })))
 
 test.each(SIZES)(
   'every read of a sealed object of $title with $calls calls finds what it found before, and stores nothing',
@@ -156,22 +189,104 @@ test.each(SIZES)(
     const other = sealed(ids, made)
     expect(readsOf(other)).toEqual(readsOf(made))
     expect(other.db.prepare('select name from sqlite_schema').all()).toEqual([])
-    const isSealed = [other, made].map(({ object }) => object.sealed !== undefined)
-    expect([isSealed, other.object.isEmpty, storesOn(ids).object.isEmpty]).toEqual([
-      [true, false],
+    expect([other.object.isWhole, made.object.isWhole, storesOn(ids).object.isWhole]).toEqual([
       false,
       true,
+      false,
     ])
+    for (const run of other.runs) putBack(other, run)
+    expect(readsOf(other)).toEqual(readsOf(made))
+    expect([other.object.isWhole, other.object.runs]).toEqual([false, made.object.runs])
   },
 )
 
+/** 80 calls of this many random bytes of output take many parts. */
+function spread(ids: readonly string[], bytes: number): Made {
+  const made = runsOf(ids, 80)
+  const [store] = made.stores
+  for (let n = 1; n <= 80; n++)
+    store?.replaceOutput(n, { stdout: randomBytes(bytes), stderr: Buffer.alloc(0) })
+  return made
+}
+
+test.each(OBJECTS)('a long run in an object of %s has parts of bounded size for itself', (_, ids) => {
+  const made = spread(ids, 4_096)
+  const other = sealed(ids, made)
+  expect(readsOf(other)).toEqual(readsOf(made))
+  const [long, ...short] = other.runs
+  expect(long?.refs.length).toBeGreaterThan(5)
+  expect(long?.refs.every(({ ranges }) => ranges !== null)).toBe(true)
+  expect(short.map(({ refs }) => refs.length)).toEqual(short.map(() => 1))
+  expect(new Set(short.flatMap(({ refs }) => refs)).size).toBe(Math.min(short.length, 1))
+  const sizes = other.parts.map(({ part }) => part.bytes.byteLength)
+  expect(Math.max(...sizes)).toBeLessThan(1.5 * LIMITS.archive_part_chars)
+  expect(other.parts.map(({ ref: { weight } }) => weight).reduce((a, b) => a + b)).toBe(80 * ids.length)
+  putBack(other, long ?? raise())
+  expect(readsOf(other)).toEqual(readsOf(made))
+  expect(other.object.runs).toEqual(ids.slice(0, 1))
+})
+
 test('each part of an entry fits into a row of SQLite, even if every call has 1 MiB of random output', () => {
-  const { object, stores } = runsOf(ALONE, 3)
+  const made = runsOf(ALONE, 3)
   for (const n of [1, 2, 3])
-    stores[0]?.replaceOutput(n, { stdout: randomBytes(2 ** 20), stderr: Buffer.alloc(0) })
-  const parts = [...entryOf('x', object.tables.migration, object.pages())]
-  expect(Math.max(...parts.map(({ bytes }) => bytes.byteLength))).toBeLessThan(2_000_000)
-  expect(parts.length).toBeGreaterThanOrEqual(3)
+    made.stores[0]?.replaceOutput(n, { stdout: randomBytes(2 ** 20), stderr: Buffer.alloc(0) })
+  const other = sealed(ALONE, made)
+  expect(Math.max(...other.parts.map(({ part }) => part.bytes.byteLength))).toBeLessThan(200_000)
+  expect([1, 2, 3].map((n) => other.stores[0]?.output(n))).toEqual(
+    [1, 2, 3].map((n) => made.stores[0]?.output(n)),
+  )
+})
+
+const HELD = [
+  ['sealed_held_bytes', LIMITS.sealed_held_bytes],
+  ['sealed_opened_bytes', LIMITS.sealed_opened_bytes],
+] as const
+test.each(HELD)('parts in memory take `%s` together, and the least recently used go first', (_, most) => {
+  const held = new LeastRecent<string>(most)
+  for (const key of ['a', 'b', 'c']) held.set(key, key, most / 4)
+  expect(held.get('a')).toBe('a')
+  held.set('d', 'd', most / 2)
+  expect([held.get('a'), held.get('b'), held.get('c'), held.get('d')]).toEqual(['a', undefined, 'c', 'd'])
+  held.set('d', 'e', most / 4)
+  held.set('f', 'f', most / 4)
+  expect(['a', 'c', 'd', 'f'].map((key) => held.get(key))).toEqual(['a', 'c', 'e', 'f'])
+  held.set('g', 'g', most + 1)
+  expect([held.get('g'), held.get('f')]).toEqual([undefined, 'f'])
+})
+
+test('a sealed run whose parts have left memory is not answered, and is missing', () => {
+  const [run = raise()] = sealed(ALONE, spread(ALONE, 4_096)).runs
+  expect(run.missing).toEqual([])
+  const fills = new Uint8Array(LIMITS.sealed_held_bytes)
+  run.hold([{ digest: 'fills', bytes: fills }])
+  expect(run.missing).toEqual(run.refs.map(({ digest }) => digest))
+  const other = new ObjectStore(objectOn(new DatabaseSync(':memory:')))
+  const cut = new SealedRun('the object', 'run', [{ ...(run.refs[0] ?? raise()), digest: 'unknown' }])
+  expect(() => new RunStore(other, 'run', cut)).toThrow('no longer in memory')
+})
+
+test('snapshots that no call refers to any more are sealed as well', () => {
+  const made = runsOf(ALONE, 2)
+  const digests = sealed(ALONE, made).parts.flatMap(({ ref }) =>
+    ['d0', 'd1', 'd2'].filter((digest) => ref.ranges === null || mayHave(ref.names, digest)),
+  )
+  expect(digests.length).toBeGreaterThan(0)
+  const other = sealed(ALONE, made)
+  expect(['d0', 'd1', 'd2'].map((digest) => other.stores[0]?.snapshot(digest))).toEqual(
+    ['d0', 'd1', 'd2'].map((digest) => made.stores[0]?.snapshot(digest)),
+  )
+})
+
+test('every table of a run is sealed, or keeps its object from being sealed', () => {
+  const { db } = runsOf(ALONE, 1)
+  const [schema] = JSON.parse(readFileSync(join(ROOT, 'migrations/run/schemas.json'), 'utf8')).slice(-1)
+  const tables = Object.entries<string>(schema.statements).filter(([, text]) =>
+    text.startsWith('CREATE TABLE'),
+  )
+  expect(tables.map(([name]) => name).sort()).toEqual(
+    [...Object.keys(KEYS), 'snapshots', 'files', 'file_parts'].sort(),
+  )
+  db.close()
 })
 
 test('a read of a run that the object lacks makes no tables, which would hide an entry of the archive', () => {
@@ -182,11 +297,8 @@ test('a read of a run that the object lacks makes no tables, which would hide an
     stores[0]?.callByKey('k'),
     stores[0]?.callToJoin('j'),
   ]).toEqual(Array.from({ length: 4 }))
-  expect([object.isEmpty, db.prepare('select name from sqlite_schema').all()]).toEqual([true, []])
+  expect([object.isWhole, db.prepare('select name from sqlite_schema').all()]).toEqual([false, []])
 })
-
-const schemaOf = (db: DatabaseSync): unknown =>
-  db.prepare('select name, sql from sqlite_schema order by name').all()
 
 const WRITES: ReadonlyArray<readonly [string, (store: RunStore) => void]> = [
   ['a new call', (store) => store.insertCall(call(8), { key: null, joinKey: null }, 5, true)],
@@ -201,20 +313,22 @@ const CHANGES = OBJECTS.flatMap(([title, ids]) =>
 )
 
 test.each(CHANGES)(
-  '$what in a sealed object of $title stores its rows again, and is the same in them',
+  '$what in a sealed object of $title needs the rows of its run, and is the same in them',
   ({ ids, write }) => {
     const made = runsOf(ids, 7)
     const other = sealed(ids, made)
+    const [last = raise()] = other.stores.slice(-1)
+    expect(() => write(last)).toThrow(SealedWrite)
+    expect(other.db.prepare('select name from sqlite_schema').all()).toEqual([])
+    putBack(other, other.runs.at(-1) ?? raise())
     for (const { stores } of [made, other]) for (const store of stores.slice(-1)) write(store)
-    const { object } = other
-    expect([object.sealed, object.committed(), object.committed()]).toEqual([undefined, true, false])
     expect(readsOf(other)).toEqual(readsOf(made))
-    expect(schemaOf(other.db)).toEqual(schemaOf(made.db))
-    expect(readsOf(storesOn(ids, other.db))).toEqual(readsOf(made))
+    expect(other.object.isWhole).toBe(false)
+    expect(readsOf(storesOn(ids, other.db))).toEqual(readsOf(made)) // one part has all three runs
   },
 )
 
-test('a new run in a sealed object has the next number, and the others stay as they were', () => {
+test('a new run in a sealed object has the next number, and the object knows that others are archived', () => {
   const ids = SHARED.slice(0, 2)
   const made = runsOf(ids, 2)
   const other = sealed(ids, made)
@@ -222,24 +336,52 @@ test('a new run in a sealed object has the next number, and the others stay as t
     const store = new RunStore(object, SHARED[2] ?? '')
     store.saveRun(store.createRun(recordOf(SHARED[2] ?? '')))
   }
-  expect(other.object.runs).toEqual(SHARED)
-  expect(readsOf(storesOn(SHARED, other.db))).toEqual(readsOf(storesOn(SHARED, made.db)))
+  expect([[...other.object.numbers], other.object.runs]).toEqual([[2], SHARED.slice(2)])
+  expect(new ObjectStore(objectOn(other.db)).isWhole).toBe(false)
+  expect(readsOf(other)).toEqual(readsOf(made))
+  const part = [...partsOf(other.object)]
+  expect(part.map(({ ref: { first, weight } }) => [first, weight])).toEqual([[2, 0]])
 })
 
-test.each(OBJECTS)(
-  'if the transaction of a write is rolled back, an object of %s is as sealed as before',
-  (_, ids) => {
-    const other = sealed(ids, runsOf(ids, 2))
-    const [store] = other.stores
-    for (const fails of [true, false]) {
-      other.db.exec('begin')
-      store?.insertCall(call(3), { key: 'key 3', joinKey: null }, null, false)
-      expect(store?.everyCall().length).toBe(3)
-      other.db.exec(fails ? 'rollback' : 'commit')
-      if (fails) store?.rolledBack(true)
-      expect([other.object.sealed !== undefined, store?.everyCall().length]).toEqual(
-        fails ? [true, 2] : [false, 3],
-      )
-    }
-  },
-)
+test('rows that a crash left of a run that was being put back are put back once more', () => {
+  const made = spread(SHARED, 4_096)
+  const other = sealed(SHARED, made)
+  const [long = raise()] = other.runs
+  for (const ref of long.refs.slice(1)) other.object.putBack(long.pages(ref))
+  const again = { ...other, object: new ObjectStore(objectOn(other.db)) }
+  expect([again.object.isWhole, again.object.runs]).toEqual([false, []])
+  again.object.noteArchived(made.object.next)
+  expect([...partsOf(again.object)]).toEqual([]) // they are no run
+  again.stores = SHARED.map((id, i) => new RunStore(again.object, id, other.runs[i]))
+  expect(readsOf(again)).toEqual(readsOf(made))
+  for (const run of other.runs) putBack(again, run)
+  expect(readsOf(again)).toEqual(readsOf(made))
+})
+
+test('if the transaction that puts a run back is rolled back, the run is as sealed as before', () => {
+  const made = runsOf(SHARED, 2)
+  const other = sealed(SHARED, made)
+  const [run = raise()] = other.runs
+  other.db.exec('begin')
+  for (const ref of run.refs) other.object.putBack(run.pages(ref))
+  other.db.exec('rollback')
+  other.object.rolledBack()
+  expect(readsOf(other)).toEqual(readsOf(made))
+  expect(() => other.stores[0]?.markDelivered(1)).toThrow(SealedWrite)
+  putBack(other, run)
+  expect(readsOf(other)).toEqual(readsOf(made))
+})
+
+test.each([
+  ['create', RANDOM, [{ id: RANDOM }], true],
+  ['propose', RANDOM, [{ create: { id: RANDOM } }], true],
+  ['propose', RANDOM, [{ create: null }], false],
+  ['propose', RANDOM, [{ create: { id: KEYED } }], false],
+  ['create', KEYED, [{ id: KEYED }], false],
+  ['proposeIfRoom', SHARED[0] ?? '', [{ create: { id: SHARED[0] } }], false],
+  ['propose', SHARED[0] ?? '', [{ create: { id: SHARED[0] } }], false],
+  ['read', RANDOM, [null, 1, 0], false],
+  ['readRun', RANDOM, [{ id: RANDOM }], false],
+] as const)('L2 whether %s of %s with %j skips the archive: %s', (method, run, given, isNew) => {
+  expect(isNewRun(run, method, given)).toBe(isNew)
+})

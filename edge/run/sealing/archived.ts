@@ -1,0 +1,167 @@
+// The sealed runs of one object: which there are, how they get into memory and back into the object.
+// A run is stored in the object or sealed; rows in the object win over an entry. A part of an entry is
+// put back with all its runs, so either all of them are stored or none.
+
+import { archiveOf } from '../../archive/archive-of.ts'
+import { damaged, type EntryPart, type Index, mayHave, openIndex, type PartRef } from '../../archive/entry.ts'
+import { archiveObject, type Env } from '../../bindings.ts'
+import type { GroupCommit } from '../../platform/group-commit.ts'
+import type { ObjectStore } from '../object/object-store.ts'
+import { READABLE, SealedRun } from './sealed-rows.ts'
+
+/** The part of an object's runs that this needs. */
+type Runs = {
+  readonly env: Env
+  readonly store: ObjectStore
+  readonly commits: GroupCommit
+  /** `{tenant}/{name of the object in it}` */
+  readonly name: string
+  committed(): void
+  unsealed(): void
+}
+
+/** The parts that one message of the archive brings. */
+const MESSAGE_PARTS = 256
+
+export class Archived {
+  readonly #runs: Runs
+  /** The entry of the object; null if it has none, undefined until the archive was asked. */
+  #index: Index | null | undefined
+  /** The runs that requests use. */
+  readonly #loaded = new Map<string, SealedRun>()
+  #puttingBack: Promise<unknown> = Promise.resolve()
+
+  constructor(runs: Runs) {
+    this.#runs = runs
+    if (runs.store.isWhole) this.#index = null
+  }
+
+  get tenant(): string {
+    return this.#runs.name.slice(0, this.#runs.name.indexOf('/'))
+  }
+
+  get object(): string {
+    return this.#runs.name.slice(this.#runs.name.indexOf('/') + 1)
+  }
+
+  get archive() {
+    return archiveObject(this.#runs.env, this.tenant, archiveOf(this.object))
+  }
+
+  /** The object is about to get its first run, whose random id was made for this very request. */
+  isNew(): void {
+    if (this.#index === undefined && !this.#runs.store.tables.exist) this.#index = null
+  }
+
+  /** From now on this is the entry, and the object stores nothing. */
+  replaced(index: Index): void {
+    this.#index = index
+    this.#loaded.clear()
+    this.#runs.store.removed()
+    this.#runs.store.noteArchived(index.next)
+  }
+
+  /**
+   * Brings into memory what is sealed of a run; undefined if that is done. Rejects if the archive does
+   * not answer or the entry is damaged: a run that looked new could run a call a second time (L2).
+   */
+  missing(id: string): Promise<unknown> | undefined {
+    if (this.#index === null || this.#runs.store.numberOf(id) !== undefined) return undefined
+    if (this.#index === undefined) return this.index()
+    const run = this.#loaded.get(id)
+    if (run === undefined) return this.#find(id, this.#index)
+    const digests = run.missing
+    return digests.length === 0 ? undefined : this.#fetch(digests).then((parts) => run.hold(parts))
+  }
+
+  /** A sealed run for which nothing is missing; undefined if the entry does not have it. */
+  run(id: string): SealedRun | undefined {
+    const run = this.#loaded.get(id)
+    return run === undefined || run.refs.length === 0 ? undefined : run
+  }
+
+  /** Call it when no request uses the run. */
+  forget(id: string): void {
+    this.#loaded.delete(id)
+  }
+
+  async index(): Promise<Index | null> {
+    if (this.#index !== undefined) return this.#index
+    const part = await this.archive.index(this.object)
+    if (this.#index !== undefined) return this.#index // another request was faster
+    if (part === null) {
+      if (this.#runs.store.tables.exist) throw damaged(this.object, 'it is missing')
+      this.#index = null
+      return null
+    }
+    const opened = openIndex(this.object, part)
+    if (!opened.ok) throw damaged(this.object, opened.error)
+    if (!READABLE.has(opened.value.migration))
+      throw damaged(this.object, `its tables are of migration ${opened.value.migration}`)
+    this.#index = opened.value
+    this.#runs.store.noteArchived(opened.value.next)
+    return opened.value
+  }
+
+  async #find(id: string, index: Index): Promise<void> {
+    const refs = index.parts.filter(({ names }) => mayHave(names, id))
+    const found = new SealedRun(this.object, id, refs)
+    found.hold(await this.#fetch(found.missing))
+    if (this.#index === index) this.#loaded.set(id, found.found())
+  }
+
+  async #fetch(digests: readonly string[]): Promise<EntryPart[]> {
+    const { archive, object } = this
+    const parts: EntryPart[] = []
+    for (let i = 0; i < digests.length; i += MESSAGE_PARTS)
+      parts.push(...(await archive.parts(object, digests.slice(i, i + MESSAGE_PARTS))))
+    if (parts.length < digests.length) throw damaged(object, 'parts of it are missing')
+    return parts
+  }
+
+  /**
+   * Stores a run again, with the others of its part. Each part is one transaction. The run's row comes
+   * last: without it a crash leaves rows that nobody reads, and that are put back once more.
+   */
+  putBack(id: string): Promise<void> {
+    const put = this.#puttingBack.then(() => this.#putBack(id))
+    this.#puttingBack = put.catch(() => undefined)
+    return put
+  }
+
+  async #putBack(id: string): Promise<void> {
+    const { store, commits } = this.#runs
+    for (let more = this.missing(id); more !== undefined; more = this.missing(id)) await more
+    const run = this.run(id)
+    if (run === undefined || store.numberOf(id) !== undefined) return
+    const transact = (work: () => void, committed: () => void) =>
+      commits.run(() => {
+        try {
+          work()
+        } catch (thrown) {
+          store.rolledBack()
+          throw thrown
+        }
+      }, committed)
+    for (const ref of run.refs.slice(1))
+      await transact(
+        () => store.putBack(run.pages(ref)),
+        () => this.#runs.committed(),
+      )
+    const [first] = run.refs
+    await transact(
+      () => first !== undefined && store.putBack(run.pages(first)),
+      () => {
+        for (const one of first === undefined ? [] : run.runsIn(first)) store.gotBack(one.id, one.number)
+        this.#runs.unsealed()
+      },
+    )
+  }
+
+  /** The parts of the entry whose runs are not stored in the object. */
+  async kept(): Promise<readonly PartRef[]> {
+    const index = await this.index()
+    const stored = this.#runs.store.numbers
+    return index === null ? [] : index.parts.filter(({ first }) => !stored.has(first))
+  }
+}
