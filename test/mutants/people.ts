@@ -404,6 +404,28 @@ export const PEOPLE: readonly Held[] = [
   },
   {
     area: 'policy',
+    file: 'edge/policy/check.ts',
+    tests: ['test/edge/policy/validation.test.ts'],
+    lines: [
+      [
+        'if (named.has(',
+        "if (name === '' && named.has(",
+        'A rule that is valid for the tool it names is in force for a tool for which it fails.',
+      ],
+      [
+        'const kind = JSON.stringify(types)',
+        'const kind = JSON.stringify(types.groups)',
+        'A rule is in force that fails for arguments of another type.',
+      ],
+      [
+        'const kind = JSON.stringify(types)',
+        'const kind = JSON.stringify(types.args)',
+        'A rule that is valid for the tools of skills is in force for a tool for which it fails.',
+      ],
+    ],
+  },
+  {
+    area: 'policy',
     file: 'edge/policy/schema.ts',
     tests: ['test/edge/policy/schema.test.ts'],
     lines: [

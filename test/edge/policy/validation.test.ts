@@ -527,6 +527,52 @@ test('a rule about all tools is checked against a changed tool', () => {
   ).toBe('tool_breaks_policies')
 })
 
+/** Equal tools, one for each letter. */
+const equalTools = (letters: string, { input_schema }: (typeof TOOLS)[number]) =>
+  [...letters].map((name) => ({ name, input_schema }))
+
+test('beside 500 tools of one kind, a tool change and a policy check cost no more than thrice those beside 5', () => {
+  const beside = (count: number) => {
+    const tools = Array.from({ length: count }, (_, i) => asTool(`tool_${i}`, other.input_schema))
+    const costs = Array.from({ length: 5 }, () => {
+      const begun = cpuTime()
+      expect(checkToolChange(DEFAULTS, tools, 'new', asTool('new', refund.input_schema)).ok).toBe(true)
+      expect(checkPolicies(DEFAULTS, tools).ok).toBe(true)
+      return cpuTime() - begun
+    })
+    return Math.min(...costs)
+  }
+  const few = beside(5)
+  expect(beside(500)).toBeLessThan(3 * few)
+})
+
+test.each([
+  ['is the only one it names', 'action == Action::"tool.execute/a"', 'process'],
+  ['belongs to a skill', 'action in Action::"skill.execute"', 'skill'],
+] as const)(
+  'a rule that is valid for a tool only because it %s is refused for equal tools',
+  (_, apart, kind) => {
+    const valid = { ...asTool('a', other.input_schema), executor: { kind } as never } // the only field that counts
+    const equal = equalTools('bcd', other)
+    const wrong = 'context.args has amount && context.args.amount > 5' // a text
+    const rule = on(`${apart} || (${wrong})`, 'action in Action::"tool.execute"')
+    expect(check(rule, [valid])).toEqual({ ok: true, value: [] })
+    for (const tools of [
+      [valid, ...equal],
+      [...equal, valid],
+    ])
+      expect(refused(check(rule, tools)).code).toBe('invalid_policy')
+  },
+)
+
+test('a rule about all tools is checked against each tool whose arguments differ', () => {
+  const rule = on('context.args has amount && context.args.amount > 5', 'action in Action::"tool.execute"')
+  expect(check(rule, equalTools('abc', refund))).toEqual({ ok: true, value: [] })
+  expect(refused(check(rule, [...equalTools('abc', refund), ...equalTools('d', other)])).code).toBe(
+    'invalid_policy',
+  )
+})
+
 test('errors that the policy set had before don’t prevent a tool change', () => {
   const broken = `${on('context.args.gone == 1')}\n${on('true', 'action == Action::"tool.execute/gone"')}`
   expect(change({ ...refund.input_schema, title: 'anew' }, 'refund', broken)).toEqual({
