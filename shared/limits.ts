@@ -122,7 +122,7 @@ export const LIMITS = {
   archive_part_chars: 64 * KiB,
   /** The compressed rows of one run, of which a read holds all. An object with a larger run is not sealed. */
   sealed_run_bytes: 8 * MiB,
-  /** What an isolate holds of sealed runs, for the next reads. An isolate of Cloudflare has 128 MiB. */
+  /** An isolate holds this of sealed runs, for the next reads. An isolate of Cloudflare has 128 MiB. */
   sealed_held_bytes: 24 * MiB,
   /** The same of parts that are no longer compressed. */
   sealed_opened_bytes: 8 * MiB,

@@ -11,7 +11,7 @@ import { Tables } from '../platform/object-tables.ts'
 import type { EntryPart } from './entry.ts'
 import { entries, parts } from './tables.ts'
 
-/** What each row takes beside its bytes: digest, keys and a share of a page. */
+/** A row takes this beside its bytes, for digest, keys and a share of a page. */
 const ROW_BYTES = 256
 
 const p = sql.placeholder

@@ -63,13 +63,13 @@ type Encoded =
 const sha256 = (bytes: Uint8Array | string): Buffer => createHash('sha256').update(bytes).digest()
 const partOf = (bytes: Uint8Array): EntryPart => ({ digest: sha256(bytes).toString('base64url'), bytes })
 
-const nameOf = (text: string): string => sha256(text).subarray(0, NAME_BYTES).toString('base64url')
-/** Short hashes of texts, by which `mayHave` finds the part that has them. */
+/** A short hash. */
+export const nameOf = (text: string): string => sha256(text).subarray(0, NAME_BYTES).toString('base64url')
+/** Those of texts, by which `mayHave` finds the part that has them. */
 export const namesOf = (texts: Iterable<string>): string => [...new Set(texts)].map(nameOf).join('')
 
-/** Whether a text may be among those of `names`. If it is among them, the answer is yes. */
-export function mayHave(names: string, text: string): boolean {
-  const name = nameOf(text)
+/** Whether a text of this name may be among those of `names`. If it is among them, the answer is yes. */
+export function mayHave(names: string, name: string): boolean {
   for (let at = names.indexOf(name); at >= 0; at = names.indexOf(name, at + 1))
     if (at % NAME_CHARS === 0) return true
   return false

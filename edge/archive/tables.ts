@@ -9,7 +9,7 @@ export const entries = sqliteTable(
     id: integer().primaryKey(),
     /** The name of the object of runs in its tenant. */
     object: text().notNull(),
-    /** What the object had seen when it made the entry. An older entry never replaces a newer one. */
+    /** Grows with all that happens in the object (`PartRef`). An older entry never replaces a newer one. */
     weight: integer(),
     digest: text(),
     index: blob({ mode: 'buffer' }),

@@ -58,7 +58,6 @@ export const ROOMS: Readonly<Record<Side, Rooms>> = {
       'directory',
       'tokens',
       'log',
-      'archive',
       'skills',
       'upstreams',
     ],

@@ -389,7 +389,7 @@ test('a run of many calls is sealed in many parts, of which a read takes those t
   })
   expect(unwrap(repeated)).toEqual(again)
   expect(isSealed(first.run)).toBe(true)
-  // A change puts all parts back; an edge that dies meanwhile puts them back once more.
+  // A change puts all parts back; an edge that dies in the meantime puts them back once more.
   for (let i = 0; i < 4; i++) {
     const change = propose(first.run).catch(() => undefined)
     await sleep(5 * i)
@@ -416,10 +416,10 @@ test('an entry of a later state is not replaced by that of an earlier instance o
     })
   expect(query(file, 'select weight from entries where object = ?', call.run)).toEqual([{ weight: 3 }])
   await weighs('update entries set weight = 1000 where object = ?')
-  const before = entryOf(call.run)
+  const [before] = entryOf(call.run)
   const second = await ranCall(call.run)
   await sleep(4_000 * REST_S)
-  expect([entryOf(call.run), tablesOf(call.run) > 0]).toEqual([before, true])
+  expect([entryOf(call.run)[0]?.digest, tablesOf(call.run) > 0]).toEqual([before?.digest, true])
   await weighs('update entries set weight = 3 where object = ?')
   expect([await read(call), await read(second)]).toEqual([call, second])
   await sealed(call.run)
@@ -452,17 +452,6 @@ test('an object that is erased while it is sealed leaves nothing in the archive'
   await sleep(2_000 * REST_S)
   await whileDead(() => undefined)
   expect([tablesOf(run, name), query(archive, 'select name from sqlite_schema')]).toEqual([0, []])
-})
-
-test('an object is not sealed while a request waits in it', async () => {
-  const call = await ranCall()
-  const waits = insist(() =>
-    agent.client('readJournal', { params: { run: call.run }, query: { after: 3 }, wait: 6 }),
-  )
-  await sleep(3_000)
-  expect(isSealed(call.run)).toBe(false)
-  await waits
-  await sealed(call.run)
 })
 
 test('SIGKILL at any moment of sealing and storing again loses no call and repeats none', async () => {

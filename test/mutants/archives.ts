@@ -28,6 +28,23 @@ export const ARCHIVES: readonly Held[] = [
   },
   {
     area: 'archives',
+    file: 'edge/run/sealing/sealing.ts',
+    tests: REST,
+    lines: [
+      [
+        'if (runBytes > LIMITS.sealed_run_bytes) return null',
+        '',
+        'One read of a sealed run takes all memory.',
+      ],
+      [
+        'if (runs.changes !== changes) return Date.now()\n  const bytes',
+        'const bytes',
+        'An erased object leaves its calls in the archive, or a call that came meanwhile is lost.',
+      ],
+    ],
+  },
+  {
+    area: 'archives',
     file: 'edge/run/sealing/rest.ts',
     tests: REST,
     lines: [

@@ -118,7 +118,7 @@ export class ObjectStore {
   /** From now on runs in the archive have the numbers below `next`. */
   noteArchived(next: number): void {
     this.#archived = next
-    this.#known = undefined
+    this.#next = Math.max(this.#next, next)
   }
 
   /** Makes the tables of a first row. Call it before each write, in its transaction. */

@@ -3,7 +3,15 @@
 // put back with all its runs, so either all of them are stored or none.
 
 import { archiveOf } from '../../archive/archive-of.ts'
-import { damaged, type EntryPart, type Index, mayHave, openIndex, type PartRef } from '../../archive/entry.ts'
+import {
+  damaged,
+  type EntryPart,
+  type Index,
+  mayHave,
+  nameOf,
+  openIndex,
+  type PartRef,
+} from '../../archive/entry.ts'
 import { archiveObject, type Env } from '../../bindings.ts'
 import type { GroupCommit } from '../../platform/group-commit.ts'
 import type { ObjectStore } from '../object/object-store.ts'
@@ -104,13 +112,15 @@ export class Archived {
   }
 
   async #find(id: string, index: Index): Promise<void> {
-    const refs = index.parts.filter(({ names }) => mayHave(names, id))
+    const name = nameOf(id)
+    const refs = index.parts.filter(({ names }) => mayHave(names, name))
     const found = new SealedRun(this.object, id, refs)
     found.hold(await this.#fetch(found.missing))
     if (this.#index === index) this.#loaded.set(id, found.found())
   }
 
   async #fetch(digests: readonly string[]): Promise<EntryPart[]> {
+    if (digests.length === 0) return []
     const { archive, object } = this
     const parts: EntryPart[] = []
     for (let i = 0; i < digests.length; i += MESSAGE_PARTS)

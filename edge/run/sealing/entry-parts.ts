@@ -81,6 +81,7 @@ function* rowsOfRun(source: RowSource, run: Row): Generator<[string, Row]> {
     for (const { n } of calls)
       for (const row of source.rows('output', KEYS.output, Number(n) - 1, Number(n), -1))
         for (const slice of slicesOf(row)) yield ['output', slice]
+    if (calls.length < ROWS) break
     after = to
   }
   for (const row of every(source, 'journal', before, last)) yield ['journal', row]

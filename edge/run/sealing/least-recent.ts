@@ -12,10 +12,6 @@ export class LeastRecent<V> {
     this.#most = most
   }
 
-  get bytes(): number {
-    return this.#bytes
-  }
-
   get(key: string): V | undefined {
     const held = this.#held.get(key)
     if (held === undefined) return undefined

@@ -8,6 +8,7 @@ import {
   type EntryPart,
   evicted,
   mayHave,
+  nameOf,
   openPart,
   type Page,
   type PartRef,
@@ -107,8 +108,9 @@ export class SealedRun {
   /** Rows of a table that have this text in a column by which a piece is found. */
   *named(table: string, column: string, text: unknown): Generator<Row> {
     if (typeof text !== 'string') return
+    const name = nameOf(text)
     for (const ref of this.refs)
-      if (ref.ranges === null || mayHave(ref.names, text))
+      if (ref.ranges === null || mayHave(ref.names, name))
         for (const row of this.#rows(ref, table)) if (row[column] === text) yield row
   }
 

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, test } from 'vitest'
-import { mayHave, type Page } from '../../../edge/archive/entry.ts'
+import { mayHave, nameOf, type Page } from '../../../edge/archive/entry.ts'
 import type { CallRecord } from '../../../edge/call/lifecycle.ts'
 import type { RunRecord, RunRow, StoredOutput } from '../../../edge/call/run.ts'
 import { newRunId, runIdFor } from '../../../edge/run/run-id.ts'
@@ -130,7 +130,7 @@ function sealed(ids: readonly string[], { object: { next }, ...made }: Made): Se
     const run = new SealedRun(
       'the object',
       id,
-      parts.map(({ ref }) => ref).filter(({ names }) => mayHave(names, id)),
+      parts.map(({ ref }) => ref).filter(({ names }) => mayHave(names, nameOf(id))),
     )
     run.hold(parts.map(({ part }) => part))
     return run.found()
@@ -268,7 +268,7 @@ test('a sealed run whose parts have left memory is not answered, and is missing'
 test('snapshots that no call refers to any more are sealed as well', () => {
   const made = runsOf(ALONE, 2)
   const digests = sealed(ALONE, made).parts.flatMap(({ ref }) =>
-    ['d0', 'd1', 'd2'].filter((digest) => ref.ranges === null || mayHave(ref.names, digest)),
+    ['d0', 'd1', 'd2'].filter((digest) => ref.ranges === null || mayHave(ref.names, nameOf(digest))),
   )
   expect(digests.length).toBeGreaterThan(0)
   const other = sealed(ALONE, made)

@@ -1,11 +1,13 @@
 // Promise: a run is sealed only after it has rested, and only if nothing in it is still to come.
 
-import { generateKeyPairSync } from 'node:crypto'
+import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, test } from 'vitest'
+import type { Page, Row } from '../../../edge/archive/entry.ts'
 import { mayRest } from '../../../edge/run/sealing/rest.ts'
 import { ROOT } from '../../../infra/state.ts'
+import { LIMITS } from '../../../shared/limits.ts'
 import { objectOn } from '../../support/stack/object-storage.ts'
 
 test.each([
@@ -15,13 +17,81 @@ test.each([
   expect([mayRest(isDelivered, nextDue), mayRest(true, null)]).toEqual([false, true])
 })
 
-type Store = { readonly tables: { make(): void }; entryAdded(at: number): void }
+type Store = {
+  readonly tables: { make(): void }
+  entryAdded(at: number): void
+  putBack(pages: readonly Page[]): void
+}
 const { ObjectStore } = (await import(/* @vite-ignore */ join(ROOT, 'edge/run/object/object-store.ts'))) as {
   ObjectStore: new (ctx: ReturnType<typeof objectOn>) => Store
 }
 const { sealIfRested } = (await import(/* @vite-ignore */ join(ROOT, 'edge/run/sealing/sealing.ts'))) as {
   sealIfRested: (runs: object) => Promise<void>
 }
+
+const KEY = JSON.stringify(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }))
+const RUN = `run_${'0'.repeat(26)}`
+const SLICE = 64 * 1024
+
+type Changes = { isErased: boolean; changes: number }
+type Attempt = { staged: number; published: number; sealed: number; armed: number[] }
+
+/** Seals an object of one run with random output of this many slices. `atStage`: while its parts are stored. */
+async function attempt(
+  slices: number,
+  entryAt: number,
+  atStage: (runs: Changes) => void = () => undefined,
+): Promise<Attempt> {
+  const store = new ObjectStore(objectOn(new DatabaseSync(':memory:')))
+  const record = JSON.stringify({ id: RUN, tenant: 't' })
+  const counts = { cancelled: 0, calls: 1, allowed: 1, denied: 0, seq: 1, head: '', logged: 1 }
+  const output = (offset: number): Row => {
+    const bytes = new Uint8Array(randomBytes(SLICE)).buffer
+    return { n: 1, stream: 'stdout', offset, bytes }
+  }
+  store.putBack([
+    { table: 'run', rows: [{ id: 1, record, ...counts }] },
+    { table: 'calls', rows: [{ n: 1, state: 'succeeded', record: '{}', unmirrored: 0 }] },
+    { table: 'journal', rows: [{ seq: 1, at: entryAt, kind: 'succeeded', n: 1, body: '{}', hash: '' }] },
+    { table: 'output', rows: Array.from({ length: slices }, (_, i) => output(i * SLICE)) },
+  ])
+  const done: Attempt = { staged: 0, published: 0, sealed: 0, armed: [] }
+  const archive = {
+    stage: async () => {
+      done.staged++
+      atStage(runs)
+    },
+    publish: async () => ++done.published,
+  }
+  const runs = {
+    env: { EDGE_SIGNING_KEY: KEY, PUBLIC_URL: 'https://e.example' },
+    store,
+    archived: { archive, tenant: 't', object: RUN, kept: async () => [] },
+    log: { reportSealed: async () => undefined },
+    unsealedAt: 0,
+    changes: 0,
+    isErased: false,
+    isDelivered: async () => true,
+    becomeSealed: async () => ++done.sealed > 0,
+    arm: (at: number) => done.armed.push(at),
+  }
+  await sealIfRested(runs)
+  return done
+}
+
+test('a run of up to `LIMITS.sealed_run_bytes` is sealed, and a larger one stays, until it changes', async () => {
+  const most = LIMITS.sealed_run_bytes / SLICE
+  expect(await attempt(0.9 * most, 1)).toMatchObject({ published: 1, sealed: 1, armed: [] })
+  expect(await attempt(1.1 * most, 1)).toMatchObject({ published: 0, sealed: 0, armed: [] })
+})
+
+test('an object that is erased while it is sealed leaves no entry, and one that changes tries again', async () => {
+  const erased = await attempt(1, 1, (runs) => Object.assign(runs, { isErased: true, changes: 1 }))
+  expect(erased).toMatchObject({ staged: 1, published: 0, sealed: 0, armed: [] })
+  const changed = await attempt(1, 1, (runs) => Object.assign(runs, { changes: 1 }))
+  expect(changed).toMatchObject({ staged: 1, published: 0, sealed: 0 })
+  expect(changed.armed.map((at) => at > Date.now())).toEqual([true])
+})
 
 test('the alarm of an object that has not rested reads neither its calls nor its journal', async () => {
   const db = new DatabaseSync(':memory:')
@@ -43,14 +113,13 @@ test('the alarm of an object that has not rested reads neither its calls nor its
   statements.length = 0
 
   const armed: number[] = []
-  const key = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' })
   await sealIfRested({
-    env: { EDGE_SIGNING_KEY: JSON.stringify(key), PUBLIC_URL: 'https://e.example', SEAL_AFTER_S: '60' },
+    env: { EDGE_SIGNING_KEY: KEY, PUBLIC_URL: 'https://e.example' },
     store,
     unsealedAt: 0,
     isDelivered: async () => true,
     arm: (at: number) => armed.push(at),
   })
-  expect(armed).toEqual([last + 60_000])
+  expect(armed).toEqual([last + LIMITS.seal_after_s * 1_000])
   expect(statements.filter((text) => /from "(?:calls|journal)"/.test(text))).toEqual([])
 })
