@@ -58,13 +58,28 @@ export const gatekeeper = (env: Env, tenant: string): Pick<Gatekeeper, 'director
 export const isDeleted = async (env: Env, tenant: string): Promise<boolean> =>
   (await directoryOf(env, tenant)).state === 'deleted'
 
-/** Counts a proposal towards the quota of the tenant. */
+/** When a tenant's object last answered that it has room. It holds for a second, so a claim asks rarely. */
+const roomAt = new Map<string, number>()
+const ROOM_MS = 1_000
+
+function noteRoom(tenant: string, answer: Result<true>): Result<true> {
+  if (answer.ok) roomAt.set(tenant, Date.now())
+  else roomAt.delete(tenant)
+  return answer
+}
+
+/** Counts a proposal towards the quotas of the tenant. */
 export const takeCall = async (env: Env, tenant: string): Promise<Result<true>> =>
-  localGatekeepers.get(tenant)?.takeStoredCall() ?? tenantObject(env, tenant).takeCall()
+  localGatekeepers.get(tenant)?.takeStoredCall() ??
+  noteRoom(tenant, await tenantObject(env, tenant).takeCall())
 
 /** Whether the tenant has room to store more. */
-export const roomToStore = async (env: Env, tenant: string): Promise<Result<true>> =>
-  localGatekeepers.get(tenant)?.hasRoom() === true ? ok(true) : tenantObject(env, tenant).room()
+export async function roomToStore(env: Env, tenant: string): Promise<Result<true>> {
+  const local = localGatekeepers.get(tenant)
+  const sinceAnswer = Math.abs(Date.now() - (roomAt.get(tenant) ?? 0))
+  const hasRoom = local === undefined ? sinceAnswer < ROOM_MS : local.hasRoom()
+  return hasRoom ? ok(true) : noteRoom(tenant, await tenantObject(env, tenant).room())
+}
 
 /**
  * The tenant's current directory. It costs a small message if nothing has changed, and none in a

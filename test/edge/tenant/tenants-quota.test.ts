@@ -155,6 +155,12 @@ test('D18 a tenant whose calls have used up its storage gets no new run, call, f
     'succeeded',
   )
 
+  const both = before + 2 * output.byteLength
+  await vi.waitFor(async () => expect((await used())?.calls_bytes ?? 0).toBeGreaterThan(both), {
+    timeout: 10_000,
+    interval: 100,
+  })
+  expect((await used())?.calls_bytes).toBeLessThan(both + 512 * KiB) // reports are absolute
   await limitStorage('quota-left', before + 16 * MiB)
   unwrap(await peer.claim(waiting.id))
   unwrap(await propose('second'))

@@ -192,7 +192,7 @@ export const ADMINISTRATION: Readonly<Record<string, Component>> = {
     calls_today: 'Calls proposed since midnight UTC.',
     storage_bytes: 'Bytes that it stores.',
     calls_bytes: 'Those of them that calls have left.',
-    skills_bytes: 'Those of them that skills hold; storage is counted in steps of 64 KiB.',
+    skills_bytes: 'Those of them that skills hold, in steps of 64 KiB.',
     workers: 'Workers enrolled.',
     streams: 'Pages and streams open.',
     calls_ended: 'Calls that have ended, over the tenant’s whole life.',
