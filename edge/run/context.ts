@@ -41,6 +41,7 @@ export type RunReads = Pick<
   | 'due'
   | 'unmirrored'
   | 'live'
+  | 'hasLive'
   | 'pendingApprovals'
   | 'journal'
   | 'attestation'

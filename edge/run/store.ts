@@ -143,6 +143,12 @@ function callStatements(db: Database, { rowsOf, unindexed }: Scope) {
       .from(calls)
       .where(and(rowsOf(calls.n), isNotNull(dueAt)))
       .prepare(),
+    someLive: db
+      .select({ n: calls.n })
+      .from(calls)
+      .where(and(rowsOf(calls.n), isNotNull(dueAt)))
+      .limit(1)
+      .prepare(),
     pending: db
       .select({ count: sql<number>`count(*)` })
       .from(calls)
@@ -480,6 +486,10 @@ export class RunStore {
 
   live(): CallRecord[] {
     return this.#read.live.all(this.#rows).map(({ record }) => record)
+  }
+
+  hasLive(): boolean {
+    return this.#read.someLive.get(this.#rows) !== undefined
   }
 
   pendingApprovals(): number {

@@ -1,10 +1,6 @@
 // Promise: an edge whose disk is full accepts nothing new and loses nothing. Once it has room,
 // everything goes on without help, although objects that died held slots and turns of skills.
 
-import { execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Stack } from '../../infra/stack.ts'
@@ -15,18 +11,14 @@ import { eventually } from '../support/eventually.ts'
 import { toolSpec, unwrap } from '../support/fixtures.ts'
 import { component, Publisher } from '../support/skills/skill.ts'
 import { insist } from '../support/stack/hurt-stack.ts'
+import { SmallDisk } from '../support/stack/small-disk.ts'
 import { startTestStack } from '../support/stack/stack.ts'
 
-const state = mkdtempSync(join(tmpdir(), 'countersign-'))
+const disk = new SmallDisk()
 let stack: Stack
 let agent: Client
 beforeAll(async () => {
-  expect(
-    process.getuid?.(),
-    'this test must run as root, for it mounts a small disk; `npm test` in CI does',
-  ).toBe(0)
-  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64m', 'none', state])
-  stack = await startTestStack({ state })
+  stack = await startTestStack({ state: disk.folder })
   agent = client(stack.url, bearer(stack.dev.agent_key))
   const { operator } = stack
   unwrap(
@@ -45,19 +37,8 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await stack?.stop()
-  execFileSync('umount', ['--lazy', state])
-  rmSync(state, { recursive: true })
+  disk.remove()
 })
-
-const FILLER = join(state, 'filler')
-function fill(): void {
-  try {
-    for (;;) writeFileSync(FILLER, Buffer.alloc(1_000_000), { flag: 'a' })
-  } catch {
-    const { bavail, bsize } = statfsSync(state)
-    writeFileSync(FILLER, Buffer.alloc(bavail * bsize), { flag: 'a' })
-  }
-}
 
 const propose = (tool: string, args = {}) => agent('proposeCallInNewRun', { body: { tool, args } })
 const read = async ({ run, id }: Call): Promise<Call> =>
@@ -76,7 +57,7 @@ test('an edge with a full disk accepts nothing new, loses nothing, and goes on w
     }
   })
   await eventually('calls are taken', () => taken.length > 32)
-  fill()
+  disk.fill()
   await eventually('none is taken any more', async () => {
     const [before, refused] = [taken.length, refusals.length]
     await eventually('some are refused', () => refusals.length > refused + 32)
@@ -92,7 +73,7 @@ test('an edge with a full disk accepts nothing new, loses nothing, and goes on w
     shown[(await operator('putTool', { params: { name }, body: toolSpec() })).ok ? 'yes' : 'no'].push(name)
   }
   expect(shown.no).not.toEqual([])
-  rmSync(FILLER)
+  disk.makeRoom()
   // No reader sees a change that was not stored, and the next one is visible at once.
   shown.yes.push('at-last')
   unwrap(await insist(() => operator('putTool', { params: { name: 'at-last' }, body: toolSpec() })))

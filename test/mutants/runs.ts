@@ -85,6 +85,32 @@ export const RUNS: readonly Held[] = [
   },
   {
     area: 'runs',
+    file: 'edge/run/object/runs.ts',
+    tests: SHARED,
+    titled: 'a due call that can’t be read',
+    lines: [
+      [
+        'this.store.postpone(id, this.#backoff.failed(id, Date.now()))',
+        'throw thrown',
+        'A damaged call keeps the ends of other calls out of the log.',
+      ],
+    ],
+  },
+  {
+    area: 'runs',
+    file: 'edge/run/object/log-delivery.ts',
+    tests: SHARED,
+    titled: 'an ended call that can’t be read',
+    lines: [
+      [
+        'size = 1 // one of them may fail alone',
+        'break',
+        'A damaged call keeps the ends of other calls out of the log.',
+      ],
+    ],
+  },
+  {
+    area: 'runs',
     file: 'edge/run/find-run.ts',
     tests: SHARED,
     titled: 'L2 a key finds its run',

@@ -8,8 +8,10 @@ import { logObject } from '../../bindings.ts'
 import { isDeleted } from '../../directory/directory.ts'
 import type { SizeReport } from '../../log/object-size-store.ts'
 import { EMPTY_FILE_BYTES } from '../../platform/database.ts'
+import { logError } from '../../platform/error-log.ts'
 import type { RunContext } from '../context.ts'
 import { reportToAgent } from '../outbox.ts'
+import { Backoff } from './backoff.ts'
 import type { ObjectStore } from './object-store.ts'
 
 const DELAY_MS = 200
@@ -28,6 +30,7 @@ type Runs = {
 export class LogDelivery {
   readonly #runs: Runs
   readonly #waiting = new Set<string>()
+  readonly #backoff = new Backoff()
   #isScheduled = false
   /** The bytes of the object that the log knows, as far as this object knows. */
   #reported = 0
@@ -53,17 +56,45 @@ export class LogDelivery {
 
   /** Delivers the news of these runs and of all that wait. The alarm tries again. */
   async deliver(others: readonly string[]): Promise<void> {
+    const ids = this.#takeReady(others)
+    let size = AT_ONCE
+    let hasSent = false
+    while (ids.length > 0) {
+      const some = ids.slice(0, size)
+      const failure = await this.#runs.useAll(some, (runs) => this.#send(runs)).catch(failed)
+      if (failure === undefined) {
+        for (const id of ids.splice(0, size)) this.#backoff.succeeded(id)
+        hasSent = true
+        size = Math.min(2 * size, AT_ONCE)
+      } else if (some.length > 1)
+        size = 1 // one of them may fail alone
+      else {
+        logError(failure.thrown)
+        for (const id of ids.splice(0, 1)) this.#await(id, this.#backoff.failed(id, Date.now()))
+        if (!hasSent) break // the log may be unreachable
+        hasSent = false
+      }
+    }
+    for (const id of ids) this.#await(id, Date.now() + RETRY_MS)
+  }
+
+  /** Takes the runs that need not wait longer, because they have failed. Those come last. */
+  #takeReady(others: readonly string[]): string[] {
     const ids = [...new Set([...this.#waiting, ...others])]
     this.#waiting.clear()
-    for (let i = 0; i < ids.length; i += AT_ONCE) {
-      const some = ids.slice(i, i + AT_ONCE)
-      await this.#runs
-        .useAll(some, (runs) => this.#send(runs))
-        .catch(() => {
-          for (const id of some) this.#waiting.add(id)
-          this.#runs.arm(Date.now() + RETRY_MS)
-        })
+    const [fresh, again]: [string[], string[]] = [[], []]
+    for (const id of ids) {
+      const until = this.#backoff.until(id)
+      if (until === undefined) fresh.push(id)
+      else if (until <= Date.now()) again.push(id)
+      else this.#await(id, until)
     }
+    return [...fresh, ...again]
+  }
+
+  #await(run: string, until: number): void {
+    this.#waiting.add(run)
+    this.#runs.arm(until)
   }
 
   async #send(runs: readonly RunContext[]): Promise<void> {
@@ -99,3 +130,5 @@ export class LogDelivery {
     this.#reported = 0
   }
 }
+
+const failed = (thrown: unknown): { readonly thrown: unknown } => ({ thrown })

@@ -2,7 +2,7 @@
 // runs have an object to themselves. Calls that make a run of their own share objects, because a
 // database file takes longer to make than such a call, and more of the disk.
 
-import { desc, isNotNull, lte, type SQL, sql } from 'drizzle-orm'
+import { and, between, desc, isNotNull, lt, lte, type SQL, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/durable-sqlite'
 import migrations from '../../../migrations/run/migrations.js'
 import schemas from '../../../migrations/run/schemas.json' with { type: 'json' }
@@ -238,6 +238,23 @@ export class ObjectStore {
     ])
   }
 
+  /** Sets when the due calls of a run are checked next. */
+  postpone(id: string, at: number): void {
+    const first = (this.numberOf(id) ?? -1) * ROWS_OF_RUN
+    const rows = between(calls.n, first, first + ROWS_OF_RUN - 1)
+    const { dueAt, cancelAt } = calls
+    this.#db
+      .update(calls)
+      .set({ dueAt: at })
+      .where(and(rows, lt(dueAt, at)))
+      .run()
+    this.#db
+      .update(calls)
+      .set({ cancelAt: at })
+      .where(and(rows, lt(cancelAt, at)))
+      .run()
+  }
+
   /** Runs with calls that have not ended. */
   runsLive(): string[] {
     return this.tables.exist ? this.#withNumbers(this.#runsWith(isNotNull(calls.dueAt))) : []
@@ -249,8 +266,13 @@ export class ObjectStore {
   }
 
   #withNumbers(numbers: readonly number[]): string[] {
-    const wanted = new Set(numbers)
-    return wanted.size === 0 ? [] : this.runs.filter((id) => wanted.has(this.numberOf(id) ?? -1))
+    const idOf = "SELECT record ->> '$.id' AS id FROM run WHERE id = ?"
+    return [...new Set(numbers)].flatMap((number) =>
+      this.storage.sql
+        .exec<{ id: string }>(idOf, number + 1)
+        .toArray()
+        .map(({ id }) => id),
+    )
   }
 
   get #files(): FileStore {

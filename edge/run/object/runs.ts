@@ -8,13 +8,18 @@ import { type Env, identityOf } from '../../bindings.ts'
 import { isDeleted } from '../../directory/directory.ts'
 import { Alarm } from '../../platform/alarm.ts'
 import { eraseObject } from '../../platform/database.ts'
+import { logError } from '../../platform/error-log.ts'
 import { GroupCommit } from '../../platform/group-commit.ts'
 import { handleDueCalls } from '../commands/handle-due.ts'
 import { RunContext } from '../context.ts'
 import { Archived } from '../sealing/archived.ts'
 import { sealIfRested } from '../sealing/sealing.ts'
+import { Backoff } from './backoff.ts'
 import { LogDelivery } from './log-delivery.ts'
 import { ObjectStore } from './object-store.ts'
+
+/** If a run has failed, the alarm waits for this long at least: what is due there is due now. */
+const RETRY_MS = 2_000
 
 /** A context, and how many requests and pieces of work use it now. */
 type Held = { readonly run: RunContext; users: number }
@@ -29,6 +34,7 @@ export class Runs {
   readonly #ctx: DurableObjectState
   readonly #alarm: Alarm
   readonly #held = new Map<string, Held>()
+  readonly #backoff = new Backoff()
   /** How many transactions have been committed while this object is in memory. */
   changes = 0
   isErased = false
@@ -56,10 +62,12 @@ export class Runs {
   }
 
   /** Of those of these runs that are stored. */
-  async useAll<T>(given: readonly string[], work: (runs: RunContext[]) => Promise<T>): Promise<T> {
-    const ids = given.filter((id) => this.store.numberOf(id) !== undefined)
-    const held = ids.map((id) => this.#hold(id))
-    return this.#release(held, () => work(held.map(({ run }) => run)))
+  useAll<T>(given: readonly string[], work: (runs: RunContext[]) => Promise<T>): Promise<T> {
+    const held: Held[] = []
+    return this.#release(held, () => {
+      for (const id of given) if (this.store.numberOf(id) !== undefined) held.push(this.#hold(id))
+      return work(held.map(({ run }) => run))
+    })
   }
 
   #hold(id: string): Held {
@@ -89,7 +97,7 @@ export class Runs {
    */
   #isAtRest({ id, row, store }: RunContext): boolean {
     if (this.store.numberOf(id) === undefined) return true // it is sealed, or was never made
-    return isSharedRun(id) && !this.log.awaits(id) && (row === undefined || store.live().length === 0)
+    return isSharedRun(id) && !this.log.awaits(id) && (row === undefined || !store.hasLive())
   }
 
   /** Whether this is the context of its run. An earlier one does not know what has changed since. */
@@ -128,12 +136,26 @@ export class Runs {
     if (!this.store.tables.exist) return
     if (await isDeleted(this.env, this.archived.tenant)) return this.erase()
     const due = isShared(this.archived.object) ? this.store.runsDue(Date.now()) : this.store.runs
-    await Promise.all(due.map((id) => this.use(id, handleDue)))
+    const handled = await Promise.all(due.map((id) => this.#handleDue(id)))
     await this.log.deliver([...due, ...this.store.takeUnlogged()])
     const next = this.store.nextDue()
-    if (next !== null) this.arm(next)
+    const soonest = handled.includes(false) ? Date.now() + RETRY_MS : 0
+    if (next !== null) this.arm(Math.max(next, soonest))
     this.#sealing = sealIfRested(this)
     await this.#sealing
+  }
+
+  /** Returns whether it succeeded. A run that fails is tried again later, and delays no other. */
+  async #handleDue(id: string): Promise<boolean> {
+    try {
+      await this.use(id, handleDue)
+      this.#backoff.succeeded(id)
+      return true
+    } catch (thrown) {
+      logError(thrown)
+      this.store.postpone(id, this.#backoff.failed(id, Date.now()))
+      return false
+    }
   }
 
   /** The rows are in the archive, and removed here. Returns false if a request uses one of the runs. */

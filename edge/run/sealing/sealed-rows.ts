@@ -150,6 +150,7 @@ export function sealedReads(run: SealedRun) {
     due: nothing<{ record: CallRecord }>(),
     unmirrored: nothing<{ record: CallRecord }>(),
     live: nothing<{ record: CallRecord }>(),
+    someLive: nothing<{ n: number }>(),
     pending: statement(() => [{ count: 0 }]),
     isDelivered: statement(({ n }) => at('calls', 'n', n).filter((row) => row['join_key'] === null)),
     abandoned: nothing<{ record: CallRecord }>(),

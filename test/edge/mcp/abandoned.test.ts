@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import type { Stack } from '../../../infra/stack.ts'
 import { callId } from '../../../shared/ids.ts'
+import { LIMITS } from '../../../shared/limits.ts'
 import { eventually } from '../../support/eventually.ts'
 import { Fixtures, unwrap } from '../../support/fixtures.ts'
 import { McpClient } from '../../support/http/mcp-client.ts'
@@ -14,7 +15,8 @@ import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
 let stack: Stack
 beforeAll(async () => {
-  stack = await startTestStack({ worker: 'idle' })
+  // The tests change the rows of ended calls, so nothing is sealed.
+  stack = await startTestStack({ worker: 'idle', sealAfterS: LIMITS.seal_after_s })
 })
 afterAll(() => stack.stop())
 

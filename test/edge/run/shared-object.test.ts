@@ -2,7 +2,10 @@
 // and end, and a key finds its run in whichever object it is.
 
 import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, expect, test } from 'vitest'
 import { sharedRunId } from '../../../edge/run/run-id.ts'
 import { sha256 } from '../../../shared/bytes/json.ts'
@@ -11,12 +14,13 @@ import { LIMITS } from '../../../shared/limits.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
 import { eventually } from '../../support/eventually.ts'
 import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
-import { fileOf, runFileOf } from '../../support/stack/object-file.ts'
+import { advanceAlarm, fileOf, runFileOf } from '../../support/stack/object-file.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
 import { installation } from '../../support/tenants.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const stack = await startTestStack({ worker: 'idle' })
+// The tests read the rows of ended calls, so nothing is sealed.
+const stack = await startTestStack({ worker: 'idle', sealAfterS: LIMITS.seal_after_s })
 afterAll(() => stack.stop())
 const fixtures = new Fixtures('shared', stack.dev)
 const { operator } = stack
@@ -216,6 +220,72 @@ test('the log has the end of each run of an object once, even after the edge was
   const behind = () => db.prepare('select count(*) as n from run where logged < seq').get()?.['n']
   await eventually('each run knows what the log has of it', () => behind() === 0)
   db.close()
+})
+
+/**
+ * Makes the row of a call unreadable while the edge is down, and its object's alarm ring. The log lacks
+ * what these runs have done.
+ */
+const damage = (call: Call, change: string, unlogged: readonly Call[]): Promise<void> =>
+  whileStopped(() => {
+    const db = runFileOf(call.run, stack.state.dir)
+    const placeOf = ({ run }: Call) =>
+      Number(db.prepare("select id from run where record ->> '$.id' = ?").get(run)?.['id'])
+    const n = (placeOf(call) - 1) * 2 ** 32 + 1
+    expect(db.prepare(`update calls set record = '{', ${change} where n = ?`).run(n).changes).toBe(1)
+    for (const each of unlogged) db.prepare('update run set logged = -1 where id = ?').run(placeOf(each))
+    db.close()
+    advanceAlarm(fileWith(call))
+  })
+/** Waits until the log has everything of the other runs in the object of this call. */
+const othersLogged = (call: Call): Promise<unknown> =>
+  eventually('the log has everything of the other runs', () => {
+    const db = runFileOf(call.run, stack.state.dir)
+    const behind = db.prepare("select 1 from run where logged < seq and record ->> '$.id' <> ?").all(call.run)
+    db.close()
+    return behind.length === 0
+  })
+/** How often the edge has reported a row that it can't read. */
+const damageReports = (): number =>
+  readFileSync(join(stack.state.log, 'edge.log'), 'utf8')
+    .split('\n')
+    .filter((line) => /in JSON/.test(line)).length
+
+test('a due call that can’t be read delays no other run of its object, and is tried less and less often', async () => {
+  const by = await fixtures.agent({ tools: [sensitive] })
+  const inOwnRun = (name: string) => propose(name, undefined, undefined, by.client)
+  const [broken, waiting, denied] = [
+    await inOwnRun(sensitive),
+    await inOwnRun(sensitive),
+    await inOwnRun(forbidden),
+  ]
+  await othersLogged(broken)
+  const reported = damageReports()
+  await damage(broken, 'due_at = 1', [denied])
+  await othersLogged(broken)
+  unwrap(await by.client('cancelRun', { params: { run: waiting.run } }))
+  await othersLogged(broken)
+  await sleep(8_000)
+  const tries = damageReports() - reported
+  expect(tries).toBeGreaterThan(1)
+  expect(tries).toBeLessThan(6) // after 2, 4 and 8 s
+})
+
+test('an ended call that can’t be read keeps no end of another run of its object from the log', async () => {
+  const by = await fixtures.agent({ tools: [sensitive] })
+  const inOwnRun = (name: string) => propose(name, undefined, undefined, by.client)
+  await inOwnRun(sensitive) // so that the object has an alarm
+  const [first, broken, ...more] = [
+    await inOwnRun(forbidden),
+    await inOwnRun(forbidden),
+    await inOwnRun(forbidden),
+    await inOwnRun(forbidden),
+  ]
+  await othersLogged(broken)
+  await damage(broken, 'unmirrored = 0', [first, broken, ...more])
+  await othersLogged(broken)
+  await inOwnRun(forbidden)
+  await othersLogged(broken)
 })
 
 test('an approval of one run of an object expires, and the others wait', async () => {

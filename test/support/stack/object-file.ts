@@ -6,10 +6,13 @@ import { readdirSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 
+/** The edge may remove an object at this moment, because it is sealed. */
+const LOCKED_MS = 5_000
+
 export function runFileOf(run: string, state: string): DatabaseSync {
   const folder = join(state, 'edge/objects/countersign-run')
   for (const file of readdirSync(folder).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name))) {
-    const db = new DatabaseSync(join(folder, file))
+    const db = new DatabaseSync(join(folder, file), { timeout: LOCKED_MS })
     const isMade = db.prepare("select 1 from sqlite_schema where name = 'run'").get() !== undefined
     if (
       isMade &&
