@@ -1,7 +1,6 @@
 // Calls that make a run of their own share objects. Each run keeps its own chain, budget, keys, limits
 // and end, and a key finds its run in whichever object it is.
 
-import { randomBytes } from 'node:crypto'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, expect, test } from 'vitest'
 import { sharedRunId } from '../../../edge/run/run-id.ts'
@@ -14,6 +13,7 @@ import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { fileOf, runFileOf } from '../../support/stack/object-file.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
 import { installation } from '../../support/tenants.ts'
+import { timedKey } from '../../support/timed-key.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
 const stack = await startTestStack({ worker: 'idle' })
@@ -26,11 +26,6 @@ const forbidden = await fixtures.tool()
 const tools = [tool, sensitive]
 const agent = await fixtures.agent({ tools })
 
-/** A key as our clients make it. */
-function timedKey(at = Date.now()): string {
-  const time = at.toString(16).padStart(12, '0')
-  return `${time.slice(0, 8)}-${time.slice(8)}-7abc-8def-${randomBytes(6).toString('hex')}`
-}
 const headers = (key: string) => ({ 'idempotency-key': key })
 
 type Client = typeof agent.client
