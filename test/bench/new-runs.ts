@@ -35,7 +35,7 @@ export type Scale = {
 const DENIALS: readonly RunName[] = ['denial', 'denial_new_run', 'denial_keyed_run']
 const EXECUTED: readonly RunName[] = ['tier_c', 'tier_c_new_run', 'tier_c_keyed_run']
 /** workerd closes an object that has rested for 10 s. */
-const AT_REST_MS = 15_000
+export const AT_REST_MS = 15_000
 
 export async function timeNewRuns(
   stack: Stack,
@@ -78,7 +78,7 @@ export async function timeNewRuns(
 }
 
 /** Bytes that files take on the disk, which allocates whole blocks. */
-function diskBytes(folder: string): number {
+export function diskBytes(folder: string): number {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .reduce((sum, { parentPath, name }) => {
