@@ -2,8 +2,8 @@
 // one whole answer. It costs a fraction of Node’s own client, because with two cores every
 // microsecond here is taken from the measured system. It parses only answers of our edge.
 
-import { randomUUID } from 'node:crypto'
 import { connect, type Socket } from 'node:net'
+import { timedKey } from '../support/timed-key.ts'
 
 export type Answer = { readonly status: number; readonly body: string }
 
@@ -92,12 +92,6 @@ export function bytesOf({ method, path, headers, body }: Request, port: number):
 
 /** Stands in prepared bytes for a key that is new in each request. */
 export const FRESH_KEY = '00000000-0000-0000-0000-000000000000'
-
-/** As our clients make it: a UUID of version 7. */
-function timedKey(): string {
-  const time = Date.now().toString(16).padStart(12, '0')
-  return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`
-}
 
 /** The bytes to send: prepared ones as they are, or a copy with a new key. */
 export function withFreshKey(prepared: Buffer): Buffer {

@@ -1,7 +1,8 @@
 // `npm run bench`: starts its own stack, measures calls end to end next to the bare sandbox and
 // plain HTTP, fills the store and measures again, and reports which targets are met. `--quick`
 // gives a short look, `--new-runs` measures only calls in runs of their own, `--sealing` only what
-// sealing makes of runs, `--json FILE` writes output for machines. A missed target is reported, but is no error.
+// sealing makes of runs, `--growth` only what stored calls cost (`--calls N`: how many, 100,000 by
+// default), `--json FILE` writes output for machines. A missed target is reported, but is no error.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -20,6 +21,7 @@ import { timeAnswers } from './answers.ts'
 import { timeApprovals } from './approvals.ts'
 import { timeDecisions } from './decisions.ts'
 import type { Spawns } from './floor.ts'
+import { growthFigures, growthTables, timeGrowth } from './growth/growth.ts'
 import type { Load } from './load.ts'
 import { bundleBytes, load1, machine } from './machine.ts'
 import { timeMcp } from './mcp.ts'
@@ -227,12 +229,24 @@ async function bench(scale: Scale, stack: Stack): Promise<Results> {
 }
 
 /** Only calls in runs of their own, in a stack that stores nothing else. */
-async function benchNewRuns(scale: Scale, stack: Stack): Promise<string> {
-  const subjects = await makeSubjects(stack.url, stack.operator)
-  const load = new Peer<Load, Slice>('load', node(ROOT, 'load.ts'), env)
-  try {
+const benchNewRuns = (scale: Scale, stack: Stack): Promise<string> =>
+  withLoad(async (load) => {
+    const subjects = await makeSubjects(stack.url, stack.operator)
     const measured = await timeNewRuns(stack, load, subjects, scale.newRuns)
     return [...newRunsTables(measured), figuresTable(newRunsFigures(measured))].join('\n\n')
+  })
+
+/** Only what stored calls cost. It restarts the stack. */
+const benchGrowth = (scale: Scale, calls: number): Promise<string> =>
+  withLoad(async (load) => {
+    const measured = await timeGrowth(state, load, calls, scale, sayOnStderr)
+    return [...growthTables(measured), figuresTable(growthFigures(measured))].join('\n\n')
+  })
+
+async function withLoad(work: (load: Peer<Load, Slice>) => Promise<string>): Promise<string> {
+  const load = new Peer<Load, Slice>('load', node(ROOT, 'load.ts'), env)
+  try {
+    return await work(load)
   } finally {
     await load.end()
   }
@@ -285,23 +299,38 @@ const { values } = parseArgs({
     quick: { type: 'boolean', default: false },
     'new-runs': { type: 'boolean', default: false },
     sealing: { type: 'boolean', default: false },
+    growth: { type: 'boolean', default: false },
+    calls: { type: 'string', default: '100000' },
   },
 })
-const state = mkdtempSync(join(tmpdir(), 'countersign-bench-'))
-const started = await startStack({
-  state,
-  say: sayOnStderr,
-  ...(values.sealing ? { sealAfterS: SEAL_AFTER_S } : {}),
-})
-if (!started.ok) {
-  sayOnStderr(started.error)
+const calls = Number(values.calls)
+if (!Number.isSafeInteger(calls) || calls < 100) {
+  sayOnStderr('`--calls` takes a number from 100, for example `--calls 5000`')
   process.exit(1)
 }
+const state = mkdtempSync(join(tmpdir(), 'countersign-bench-'))
 try {
   const scale = values.quick ? QUICK : FULL
-  if (values.sealing) console.log(`\n${await benchSealing(values.quick, started.value)}\n`)
-  else if (values['new-runs']) console.log(`\n${await benchNewRuns(scale, started.value)}\n`)
-  else {
+  if (values.growth) console.log(`\n${await benchGrowth(scale, calls)}\n`)
+  else await measureOn(scale)
+} finally {
+  rmSync(state, { recursive: true, force: true })
+}
+
+async function measureOn(scale: Scale): Promise<void> {
+  const started = await startStack({
+    state,
+    say: sayOnStderr,
+    ...(values.sealing ? { sealAfterS: SEAL_AFTER_S } : {}),
+  })
+  if (!started.ok) {
+    sayOnStderr(started.error)
+    process.exitCode = 1
+    return
+  }
+  try {
+    if (values.sealing) return console.log(`\n${await benchSealing(values.quick, started.value)}\n`)
+    if (values['new-runs']) return console.log(`\n${await benchNewRuns(scale, started.value)}\n`)
     const results = await bench(scale, started.value)
     console.log(`\n${reportOf(results)}\n`)
     if (values.json !== undefined) {
@@ -310,8 +339,7 @@ try {
         `${JSON.stringify({ at: new Date().toISOString(), ...results, figures: figuresOf(results) }, null, 2)}\n`,
       )
     }
+  } finally {
+    await started.value.stop()
   }
-} finally {
-  await started.value.stop()
-  rmSync(state, { recursive: true, force: true })
 }

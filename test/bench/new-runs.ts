@@ -35,7 +35,7 @@ export type Scale = {
 const DENIALS: readonly RunName[] = ['denial', 'denial_new_run', 'denial_keyed_run']
 const EXECUTED: readonly RunName[] = ['tier_c', 'tier_c_new_run', 'tier_c_keyed_run']
 /** workerd closes an object that has rested for 10 s. */
-const AT_REST_MS = 15_000
+export const AT_REST_MS = 15_000
 
 export async function timeNewRuns(
   stack: Stack,

@@ -183,7 +183,7 @@ async function timeBeside(
 }
 
 /** A publisher, the operator who enables its skills, and an agent that calls them. */
-class Maker {
+export class Maker {
   readonly port: number
   readonly #stack: Stack
   readonly #publisher: Publisher

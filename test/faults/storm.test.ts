@@ -1,21 +1,35 @@
-// Promise: `kill -9` of worker, Redis and workerd at random moments, while 300 calls run, loses
-// none and runs none twice (L2, L4, L5). Each call appends a line to a file of its run on the
-// worker's host, by which the test counts executions.
+// Promise: `kill -9` of worker, Redis and workerd at random moments, while 300 calls run, runs are
+// sealed and backups are taken, loses no call and runs none twice (L2, L4, L5). A restore of such a
+// backup has every call that was acknowledged before it, and runs none again. Each call appends a
+// line to a file of its run on the worker's host, by which the test counts executions.
 
+import { existsSync, globSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { JournalEntry } from '../../shared/evidence/journal.ts'
 import type { Call } from '../../shared/wire/calls.ts'
 import { attested, endsIn, journalOf, logHolds } from '../support/auditor.ts'
+import { countersign } from '../support/countersign.ts'
 import { unwrap } from '../support/fixtures.ts'
 import { HurtStack, insist } from '../support/stack/hurt-stack.ts'
+import { timedKey } from '../support/timed-key.ts'
 
-const CALLS = 300
-const RUNS = 8
-const PROPOSED_WITHIN_MS = 40_000
-const STRIKES = 5
+/** `npm run test:chaos` makes 3,000. */
+const CALLS = Number(process.env['COUNTERSIGN_STORM'] ?? '300')
+/** Runs that live for the whole storm. Half of the calls are in them. */
+const LONG_RUNS = 8
+const CALLS_OF_SHORT_RUN = 10
+const PROPOSED_WITHIN_MS = CALLS * 133
+/** Each part dies at least this often. */
+const STRIKES = Math.ceil(CALLS / 60)
 /** Another seed gives another storm: `STORM_SEED=7 npm test -- test/faults/storm`. */
 const SEED = Number(process.env['STORM_SEED'] ?? 1)
+const SEAL_AFTER_S = 1
 const INDETERMINATE_WITHIN_MS = 20_000
+const AT_ONCE = 32
 
 /** mulberry32, so that a seed always gives the same storm. */
 function dice(seed: number): () => number {
@@ -31,41 +45,54 @@ function dice(seed: number): () => number {
 type Part = 'worker' | 'redis' | 'edge'
 type Struck = { readonly parts: readonly Part[]; readonly at: number; back: number }
 
+const state = mkdtempSync(join(tmpdir(), 'countersign-storm-'))
 let hurt: HurtStack
 beforeAll(async () => {
-  hurt = await HurtStack.start()
+  hurt = await HurtStack.start({ state, sealAfterS: SEAL_AFTER_S })
 })
-afterAll(() => hurt?.stop())
+afterAll(async () => {
+  await hurt?.stop()
+  rmSync(state, { recursive: true, force: true })
+})
 
-/** One call of a client. `key` is its idempotency key, and the line that the call appends. */
+/**
+ * One call of a client. `mark` is the line that it appends. Without a run, it makes its own.
+ */
 type Wanted = {
+  readonly mark: string
   readonly key: string
-  readonly run: string
+  readonly run: string | undefined
   readonly tool: string
   readonly args: Record<string, string>
   readonly at: number
 }
 
-function wanted(n: number, runs: readonly string[], random: () => number): Wanted {
-  const key = `call-${String(n).padStart(3, '0')}`
-  const run = runs[n % runs.length] ?? ''
-  const at = random() * PROPOSED_WITHIN_MS
+/** Of four blocks of ten calls, two are in long runs, one in a short run, one makes a run for each. */
+function wanted(n: number, long: readonly string[], short: readonly string[], random: () => number): Wanted {
+  const mark = `call-${String(n).padStart(4, '0')}`
+  const block = Math.floor(n / CALLS_OF_SHORT_RUN)
+  const run = [long[n % LONG_RUNS], short[Math.floor(block / 4)], undefined, long[n % LONG_RUNS]][block % 4]
+  const call = { mark, run, at: random() * PROPOSED_WITHIN_MS, key: n % 2 === 0 ? mark : timedKey() }
   const kind = n % 10
-  if (kind < 3) return { key, run, at, tool: 'text_stats', args: { text: `${key}\n` } }
-  const mark = `${key}\n`
-  if (kind < 5) return { key, run, at, tool: 'mark_quickly', args: { mark } }
+  if (kind < 3) return { ...call, tool: 'text_stats', args: { text: `${mark}\n` } }
+  const args = { mark: `${mark}\n` }
+  if (kind < 5) return { ...call, tool: 'mark_quickly', args }
   if (kind < 8)
-    return { key, run, at, tool: 'mark_slowly', args: { mark, seconds: (0.2 + random()).toFixed(2) } }
-  return { key, run, at, tool: 'mark_asking', args: { mark } }
+    return { ...call, tool: 'mark_slowly', args: { ...args, seconds: (0.2 + random()).toFixed(2) } }
+  return { ...call, tool: 'mark_asking', args }
 }
 
 /** Proposes under its key until the edge acknowledges it. */
-async function acknowledged({ key, run, tool, args, at }: Wanted): Promise<Call> {
-  await sleep(at)
-  const body = { tool, args }
-  const headers = { 'idempotency-key': key }
+async function proposed({ key, run, tool, args }: Wanted): Promise<Call> {
+  const request = { body: { tool, args }, headers: { 'idempotency-key': key }, wait: 1 }
   return unwrap(
-    await insist(() => hurt.agent('proposeCall', { params: { run }, body, headers, wait: 1 }), 90_000),
+    await insist(
+      () =>
+        run === undefined
+          ? hurt.agent('proposeCallInNewRun', request)
+          : hurt.agent('proposeCall', { ...request, params: { run } }),
+      90_000,
+    ),
   )
 }
 
@@ -115,60 +142,171 @@ async function strikeAll(random: () => number): Promise<Struck[]> {
   return struck
 }
 
-test(`Q04 while worker, Redis and workerd are killed with -9, each of 300 calls ends once, attested, and none runs twice (seed ${SEED})`, async () => {
-  const random = dice(SEED)
-  const runs = await Promise.all(Array.from({ length: RUNS }, () => hurt.run()))
-  const all = Array.from({ length: CALLS }, (_, n) => wanted(n, runs, random))
-  const over = new AbortController()
-  const approving = approveAll(over.signal)
-  const [struck, calls] = await Promise.all([strikeAll(random), Promise.all(all.map(acknowledged))])
+/** A backup, and the calls that were acknowledged before it began. */
+type Backup = { readonly dir: string; readonly at: number; readonly known: ReadonlyMap<string, Call> }
 
-  const ended = await Promise.all(calls.map((call) => hurt.ended(call, 60_000)))
-  over.abort()
-  expect(await approving).toBeGreaterThanOrEqual(CALLS / 5)
-  for (const part of ['worker', 'redis', 'edge'] as const) {
-    expect(struck.filter(({ parts }) => parts.includes(part)).length).toBeGreaterThanOrEqual(STRIKES)
+const ofState = (...args: readonly string[]) =>
+  countersign([...args, '--json'], { env: { COUNTERSIGN_STATE: state } })
+
+/**
+ * Takes backups until most calls are acknowledged, so that the last one lacks some. One fails if the
+ * edge dies under it, and is no backup then.
+ */
+async function backUp(known: ReadonlyMap<string, Call>, random: () => number): Promise<Backup> {
+  let last: Backup | undefined
+  for (let n = 0; known.size < CALLS * 0.7 || last === undefined; n++) {
+    await sleep(1_000 + random() * 5_000)
+    const backup = { dir: join(state, `backup-${n}`), at: Date.now(), known: new Map(known) }
+    const { code } = await ofState('backup', backup.dir)
+    expect(existsSync(join(backup.dir, 'manifest.json'))).toBe(code === 0)
+    const stale = code === 0 ? last : backup
+    if (stale !== undefined) rmSync(stale.dir, { recursive: true, force: true })
+    if (code === 0) last = backup
   }
+  return last
+}
 
-  // No call is lost, and no repeated proposal made a second one.
-  expect(new Set(ended.map(({ id }) => id)).size).toBe(CALLS)
-  const journals = new Map(
-    await Promise.all(runs.map(async (run) => [run, await journalOf(hurt, run)] as const)),
-  )
-  const entries = [...journals.values()].flat()
-  expect(new Set(entries.map(({ call }) => call)).size).toBe(CALLS)
+/** Objects of runs that were sealed, by the files of the archives. */
+const sealedObjects = (): number =>
+  globSync(join(state, 'edge/objects/countersign-archive/*.sqlite'))
+    .filter((file) => !file.endsWith('metadata.sqlite'))
+    .reduce((sum, file) => {
+      const db = new DatabaseSync(file, { readOnly: true })
+      const isMade = db.prepare("select 1 from sqlite_schema where name = 'parts'").get() !== undefined
+      const row = isMade ? db.prepare('select count(distinct run) as n from parts').get() : undefined
+      db.close()
+      return sum + Number(row?.['n'] ?? 0)
+    }, 0)
 
-  // Each call ended once in journal and log, and is attested.
+/** Some at a time, in order. */
+async function each<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
+  const done: R[] = []
+  for (let i = 0; i < items.length; i += AT_ONCE)
+    done.push(...(await Promise.all(items.slice(i, i + AT_ONCE).map(work))))
+  return done
+}
+
+/**
+ * The journals of these runs, verified. All evidence verifies, and the log has the end of each call
+ * once.
+ */
+async function verified(runs: readonly string[], calls: readonly Call[]): Promise<JournalEntry[]> {
+  const entries = (await each(runs, (run) => journalOf(hurt, run))).flat()
   const ends = endsIn(entries)
-  expect(ends.map(({ call }) => call).toSorted()).toEqual(ended.map(({ id }) => id).toSorted())
+  expect(ends.map(({ call }) => call).toSorted()).toEqual(calls.map(({ id }) => id).toSorted())
   await logHolds(hurt, ends)
-  for (const call of ended) await attested(hurt, call)
+  await each(calls, (call) => attested(hurt, call))
+  return entries
+}
 
-  // None ran twice, succeeded calls ran, and calls with an unknown end are indeterminate.
-  const marks = runs.flatMap((run) => hurt.marks(run))
-  const ran = new Map([...Map.groupBy(marks, (mark) => mark)].map(([mark, lines]) => [mark, lines.length]))
-  expect([...ran].filter(([, times]) => times > 1)).toEqual([])
-  const outcomes = ended.map(({ state }, n) => ({ ...all[n], state, ran: ran.get(all[n]?.key ?? '') ?? 0 }))
-  expect(outcomes.filter(({ state }) => state !== 'succeeded' && state !== 'indeterminate')).toEqual([])
-  const marking = outcomes.filter(({ tool }) => tool !== 'text_stats')
-  expect(marking.filter(({ state, ran: times }) => state === 'succeeded' && times !== 1)).toEqual([])
-  expect(outcomes.filter(({ tool, state }) => tool === 'text_stats' && state !== 'succeeded')).toEqual([]) // idempotent: tried again
+const marksOf = (runs: readonly string[]): string[] => runs.flatMap((run) => hurt.marks(run))
 
-  // A call is indeterminate only if its worker died while it ran, and becomes so in time.
-  const lost = ended.filter(({ state }) => state === 'indeterminate')
-  for (const { id, ended_at_ms = 0 } of lost) {
-    const claimed = entries.findLast(({ call, kind }) => call === id && kind === 'claimed')?.at_ms ?? 0
-    const deadly = struck.find(
-      ({ parts, at, back }) => parts.includes('worker') && claimed <= back && at <= ended_at_ms,
-    )
-    expect(deadly, `${id} was claimed at ${claimed} and lost, and no worker died`).toBeDefined()
-    // An edge that was restarted in between has renewed each lease.
-    const since = struck
-      .filter(({ parts, back }) => parts.includes('edge') && back <= ended_at_ms)
-      .map(({ back }) => back)
-    expect(ended_at_ms - Math.max(deadly?.at ?? 0, ...since)).toBeLessThan(INDETERMINATE_WITHIN_MS)
-  }
-  console.log(
-    `${struck.length} strikes; ${ended.length - lost.length} succeeded, ${lost.length} indeterminate; ${marks.length} marks`,
+/** All calls of these runs that still exist. */
+async function storedCalls(ids: readonly Call[]): Promise<Call[]> {
+  const read = await each(ids, ({ run, id }) =>
+    insist(() => hurt.agent('readCall', { params: { run, call: id } })),
   )
-}, 180_000)
+  return read.flatMap((call) => {
+    if (!call.ok && call.error.code !== 'not_found') throw new Error(JSON.stringify(call.error))
+    return call.ok ? [call.value] : []
+  })
+}
+
+test(
+  `Q04 L2 while worker, Redis and workerd are killed with -9, each of ${CALLS} calls ends once, attested, and none runs twice, also after a restore (seed ${SEED})`,
+  async () => {
+    const random = dice(SEED)
+    const long = await Promise.all(Array.from({ length: LONG_RUNS }, () => hurt.run()))
+    const short = await Promise.all(
+      Array.from({ length: Math.ceil(CALLS / (4 * CALLS_OF_SHORT_RUN)) }, () => hurt.run()),
+    )
+    const all = Array.from({ length: CALLS }, (_, n) => wanted(n, long, short, random))
+    const known = new Map<string, Call>()
+    const over = new AbortController()
+    const approving = approveAll(over.signal)
+    const backingUp = backUp(known, random)
+    const [struck, calls] = await Promise.all([
+      strikeAll(random),
+      Promise.all(
+        all.map(async (call) => {
+          await sleep(call.at)
+          const made = await proposed(call)
+          known.set(call.mark, made)
+          return made
+        }),
+      ),
+    ])
+
+    const ended = await each(calls, (call) => hurt.ended(call, 60_000))
+    over.abort()
+    expect(await approving).toBeGreaterThanOrEqual(CALLS / 5)
+    for (const part of ['worker', 'redis', 'edge'] as const) {
+      expect(struck.filter(({ parts }) => parts.includes(part)).length).toBeGreaterThanOrEqual(STRIKES)
+    }
+    const backup = await backingUp
+
+    // No call is lost, and no repeated proposal made a second one. Each ended once in journal and log,
+    // and is attested.
+    expect(new Set(ended.map(({ id }) => id)).size).toBe(CALLS)
+    const runs = [...new Set([...long, ...short, ...ended.map(({ run }) => run)])]
+    const entries = await verified(runs, ended)
+    expect(new Set(entries.map(({ call }) => call)).size).toBe(CALLS)
+
+    // None ran twice, succeeded calls ran, and calls with an unknown end are indeterminate.
+    const marks = marksOf(runs)
+    const ran = new Map([...Map.groupBy(marks, (mark) => mark)].map(([mark, lines]) => [mark, lines.length]))
+    expect([...ran].filter(([, times]) => times > 1)).toEqual([])
+    const outcomes = ended.map(({ state: end }, n) => ({
+      ...all[n],
+      end,
+      ran: ran.get(all[n]?.mark ?? '') ?? 0,
+    }))
+    expect(outcomes.filter(({ end }) => end !== 'succeeded' && end !== 'indeterminate')).toEqual([])
+    const marking = outcomes.filter(({ tool }) => tool !== 'text_stats')
+    expect(marking.filter(({ end, ran: times }) => end === 'succeeded' && times !== 1)).toEqual([])
+    expect(outcomes.filter(({ tool, end }) => tool === 'text_stats' && end !== 'succeeded')).toEqual([]) // idempotent: tried again
+
+    // A call is indeterminate only if its worker died while it ran, and becomes so in time.
+    const lost = ended.filter(({ state }) => state === 'indeterminate')
+    for (const { id, ended_at_ms = 0 } of lost) {
+      const claimed = entries.findLast(({ call, kind }) => call === id && kind === 'claimed')?.at_ms ?? 0
+      const deadly = struck.find(
+        ({ parts, at, back }) => parts.includes('worker') && claimed <= back && at <= ended_at_ms,
+      )
+      expect(deadly, `${id} was claimed at ${claimed} and lost, and no worker died`).toBeDefined()
+      // An edge that was restarted in between has renewed each lease.
+      const since = struck
+        .filter(({ parts, back }) => parts.includes('edge') && back <= ended_at_ms)
+        .map(({ back }) => back)
+      expect(ended_at_ms - Math.max(deadly?.at ?? 0, ...since)).toBeLessThan(INDETERMINATE_WITHIN_MS)
+    }
+
+    // After the restore, each call that was acknowledged before the backup is there once, with the end
+    // that it had or as indeterminate. Its key finds it, and nothing runs again.
+    await hurt.stop()
+    const sealed = sealedObjects()
+    expect(sealed).toBeGreaterThan(0)
+    const restored = await ofState('restore', backup.dir, '--replace', '--accept-rollback', 'a storm')
+    expect(restored).toMatchObject({ code: 0 })
+    hurt = await HurtStack.start({ state, sealAfterS: SEAL_AFTER_S })
+    const stored = await storedCalls(ended)
+    const after = new Map(stored.map((call) => [call.id, call]))
+    expect([...backup.known.values()].filter(({ id }) => !after.has(id))).toEqual([])
+    for (const call of ended) {
+      const now = after.get(call.id)
+      if (now === undefined || now.state === call.state) continue
+      expect(now).toMatchObject({ state: 'indeterminate', result: { error: { code: 'restored' } } })
+      expect(call.ended_at_ms).toBeGreaterThan(backup.at)
+    }
+    const kept = all.filter(({ mark }) => backup.known.has(mark))
+    expect((await each(kept, proposed)).map(({ id }) => id)).toEqual(
+      kept.map(({ mark }) => known.get(mark)?.id),
+    )
+    await verified([...new Set([...long, ...short, ...stored.map(({ run }) => run)])], stored)
+    expect(marksOf(runs).toSorted()).toEqual(marks.toSorted())
+    console.log(
+      `${struck.length} strikes; ${ended.length - lost.length} succeeded, ${lost.length} indeterminate; ${marks.length} marks; ${sealed} objects sealed; ${stored.length} calls restored, ${backup.known.size} known before the backup`,
+    )
+  },
+  240_000 + CALLS * 600,
+)

@@ -2,7 +2,6 @@
 // and end, and a key finds its run in whichever object it is.
 
 import { randomBytes } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -17,6 +16,7 @@ import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { advanceAlarm, fileOf, runFileOf } from '../../support/stack/object-file.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
 import { installation } from '../../support/tenants.ts'
+import { timedKey } from '../../support/timed-key.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
 // The tests read the rows of ended calls, so nothing is sealed.
@@ -30,11 +30,6 @@ const forbidden = await fixtures.tool()
 const tools = [tool, sensitive]
 const agent = await fixtures.agent({ tools })
 
-/** A key as our clients make it. */
-function timedKey(at = Date.now()): string {
-  const time = at.toString(16).padStart(12, '0')
-  return `${time.slice(0, 8)}-${time.slice(8)}-7abc-8def-${randomBytes(6).toString('hex')}`
-}
 const headers = (key: string) => ({ 'idempotency-key': key })
 
 type Client = typeof agent.client

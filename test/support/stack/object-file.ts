@@ -62,14 +62,25 @@ export function objectId(uniqueKey: string, name: string): string {
  * alarm due in a day fires at the next start.
  */
 export function advanceAlarm(file: string): void {
+  if (!advance(dirname(file), basename(file, '.sqlite'))) throw new Error(`no alarm is set for ${file}`)
+}
+
+/** The same for all objects of a class that have an alarm. */
+export function advanceAlarms(folder: string): void {
+  const list = new DatabaseSync(join(folder, 'metadata.sqlite'))
+  const objects = list.prepare('select actor_id from _cf_ALARM').all() as Array<{ actor_id: string }>
+  list.close()
+  for (const { actor_id } of objects) advance(folder, actor_id)
+}
+
+/** Returns whether the object has an alarm. */
+function advance(folder: string, id: string): boolean {
   const at = BigInt(Date.now() - 1_000) * 1_000_000n
-  const object = new DatabaseSync(file)
+  const object = new DatabaseSync(join(folder, `${id}.sqlite`))
   object.prepare('update _cf_METADATA set value = ? where key = 1').run(at)
   object.close()
-  const list = new DatabaseSync(join(dirname(file), 'metadata.sqlite'))
-  const { changes } = list
-    .prepare('update _cf_ALARM set scheduled_time = ? where actor_id = ?')
-    .run(at, basename(file, '.sqlite'))
+  const list = new DatabaseSync(join(folder, 'metadata.sqlite'))
+  const { changes } = list.prepare('update _cf_ALARM set scheduled_time = ? where actor_id = ?').run(at, id)
   list.close()
-  if (changes !== 1) throw new Error(`no alarm is set for ${file}`)
+  return changes === 1
 }
