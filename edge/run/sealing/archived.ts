@@ -3,7 +3,15 @@
 // put back with all its runs, so either all of them are stored or none.
 
 import { archiveOf } from '../../archive/archive-of.ts'
-import { damaged, type EntryPart, type Index, mayHave, openIndex, type PartRef } from '../../archive/entry.ts'
+import {
+  damaged,
+  type EntryPart,
+  type Index,
+  mayHave,
+  openIndex,
+  openPart,
+  type PartRef,
+} from '../../archive/entry.ts'
 import { archiveObject, type Env } from '../../bindings.ts'
 import type { GroupCommit } from '../../platform/group-commit.ts'
 import type { ObjectStore } from '../object/object-store.ts'
@@ -156,6 +164,21 @@ export class Archived {
         this.#runs.unsealed()
       },
     )
+  }
+
+  /** The ids of the sealed runs, by their numbers. Reads the whole entry. */
+  async ids(): Promise<Map<number, string>> {
+    const ids = new Map<number, string>()
+    const digests = (await this.kept()).map(({ digest }) => digest)
+    for (let i = 0; i < digests.length; i += MESSAGE_PARTS)
+      for (const part of await this.#fetch(digests.slice(i, i + MESSAGE_PARTS))) {
+        const opened = openPart(part)
+        if (!opened.ok) throw damaged(this.object, opened.error)
+        const rows = opened.value.pages.flatMap((page) => (page.table === 'run' ? page.rows : []))
+        for (const { id, record } of rows)
+          ids.set(Number(id) - 1, (JSON.parse(String(record)) as { id: string }).id) // the store wrote it
+      }
+    return ids
   }
 
   /** The parts of the entry whose runs are not stored in the object. */
