@@ -1,5 +1,6 @@
 // The table of all commands, in the order in which help lists them. Help, parser and tests read it.
 
+import { EXPORT_TARGET } from './admin/export-target.ts'
 import { ISSUERS } from './admin/issuers.ts'
 import { PRINCIPALS } from './admin/principals.ts'
 import { SECRETS } from './admin/secrets.ts'
@@ -10,6 +11,7 @@ import { EDITS } from './approvals/edit-arguments.ts'
 import { STANDING } from './approvals/standing.ts'
 import { CALL_FILES } from './calls/call-files.ts'
 import { CALLS } from './calls/calls.ts'
+import { exportRuns } from './calls/export.ts'
 import { verify } from './calls/verify.ts'
 import { CHANNELS } from './channels/channels.ts'
 import { backup } from './host/backup.ts'
@@ -33,6 +35,8 @@ export const COMMANDS: readonly Command[] = [
   ...CALLS,
   ...CALL_FILES,
   verify,
+  exportRuns,
+  ...EXPORT_TARGET,
   ...APPROVALS,
   ...EDITS,
   ...STANDING,

@@ -19,6 +19,7 @@ import { hookRoutes } from './api/claude-code-hook.ts'
 import { consoleCallRoutes } from './api/console/calls.ts'
 import { consoleRoutes } from './api/console/console.ts'
 import { consoleSkillRoutes } from './api/console/skills.ts'
+import { exportRoutes } from './api/exports.ts'
 import { issuerRoutes } from './api/issuers.ts'
 import { mcpRoutes } from './api/mcp.ts'
 import { operatorRoutes } from './api/operators.ts'
@@ -69,6 +70,7 @@ const VERBS: Verbs<RouteName> = {
   ...mcpRoutes,
   ...operatorRoutes,
   ...channelRoutes,
+  ...exportRoutes,
   ...issuerRoutes,
   ...secretRoutes,
   ...skillRoutes,

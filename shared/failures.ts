@@ -181,6 +181,13 @@ export const FAILURES = {
     409,
     'revoke a worker first, or ask the operator of the installation for a higher quota of `workers`',
   ),
+  no_export_target: caller(409, 'set one: `countersign export-target set`'),
+  export_refused: caller(422, 'do as `detail` says, and set the export target again'),
+  export_mismatch: caller(
+    409,
+    'find out who writes to the bucket: the edge never stores other bytes under a name; then set a target with another `prefix`',
+  ),
+  export_unavailable: temporary(503, 'us', 5, 'try again; if this persists, look at the store'),
   limit_reached: policy(409, 'remove something first; limits are listed in /docs'),
   enrolment_invalid: caller(401, 'ask an operator for a new enrolment token; each works once'),
   // Execution

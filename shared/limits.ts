@@ -126,6 +126,20 @@ export const LIMITS = {
   sealed_held_bytes: 24 * MiB,
   /** The same of parts that are no longer compressed. */
   sealed_opened_bytes: 8 * MiB,
+  /**
+   * Exports: a part of the export of a run, unless one call is larger; the edge writes it at one go, in
+   * a few milliseconds. Then the folder in the bucket, time for one request to it, attempts and the
+   * first pause between them, which doubles (in all less than a client waits), and what is read of a
+   * refusal.
+   */
+  export_part_chars: 1 * MiB,
+  export_prefix_chars: 256,
+  export_ms: 6_000,
+  export_tries: 4,
+  export_pause_ms: 200,
+  export_answer_bytes: 4 * KiB,
+  /** The last line of a part. */
+  export_end_bytes: 256,
   /** The manifest of a backup: about 250 bytes for each file, so a million files. */
   backup_manifest_bytes: 256 * MiB,
   /**

@@ -213,14 +213,19 @@ const resume = changeState('resume', 'resumeTenant', 'Resume a suspended tenant'
 const remove = command({
   words: ['tenants', 'delete'],
   args: { ...NAME, AGAIN: 'its name again, because a deletion can’t be undone' },
-  flags: {},
+  flags: {
+    'without-export': {
+      what: 'remove its runs without the export that its operators have set up; also for a deleted tenant whose runs wait for it',
+    },
+  },
   does: 'Delete a suspended tenant and all its data permanently; its name can’t be used again; `default` can’t be deleted',
   key: 'installation',
   examples: ['countersign tenants delete acme acme'],
-  async run({ args, api }) {
+  async run({ args, flags, api }) {
     if (args.AGAIN !== args.NAME)
       return err(usage('the two names differ, so nothing was deleted; give the same name twice'))
-    const done = await api('deleteTenant', { params: { tenant: args.NAME }, body: { name: args.AGAIN } })
+    const body = { name: args.AGAIN, without_export: flags['without-export'] }
+    const done = await api('deleteTenant', { params: { tenant: args.NAME }, body })
     return done.ok ? ok(tenantOutput(done.value)) : done
   },
 })

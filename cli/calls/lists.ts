@@ -18,15 +18,16 @@ const SINCE = {
 
 const UNIT_MS = { m: 60_000, h: 3600_000, d: 24 * 3600_000 } as const
 
-function parseSince(given: string | undefined): Result<{ since?: number }, Trouble> {
-  if (given === undefined) return ok({})
+/** A time, given as one or as how long ago it was; undefined if it was not given. */
+export function parseTime(flag: string, given: string | undefined): Result<number | undefined, Trouble> {
+  if (given === undefined) return ok(undefined)
   const [, amount, unit] = /^(\d{1,4})([mhd])$/.exec(given) ?? []
   if (amount !== undefined && unit !== undefined)
-    return ok({ since: Math.max(0, Date.now() - Number(amount) * UNIT_MS[unit as keyof typeof UNIT_MS]) }) // the pattern admits only these units
+    return ok(Math.max(0, Date.now() - Number(amount) * UNIT_MS[unit as keyof typeof UNIT_MS])) // the pattern admits only these units
   const at = Date.parse(given)
   return /^\d{4}-\d{2}-\d{2}/.test(given) && at >= 0
-    ? ok({ since: at })
-    : err(usage('`--since` must be like 30m, 12h or 7d, or a time such as 2026-11-19T08:00:00Z'))
+    ? ok(at)
+    : err(usage(`\`${flag}\` must be like 30m, 12h or 7d, or a time such as 2026-11-19T08:00:00Z`))
 }
 
 function parseLast(given: string | undefined): Result<number, Trouble> {
@@ -44,10 +45,11 @@ function parseRange(flags: {
 }): Result<{ agent?: string; since?: number; limit: number }, Trouble> {
   const limit = parseLast(flags.last)
   if (!limit.ok) return limit
-  const since = parseSince(flags.since)
+  const since = parseTime('--since', flags.since)
   if (!since.ok) return since
   const agent = flags.agent === undefined ? {} : { agent: flags.agent }
-  return ok({ ...agent, ...since.value, limit: limit.value })
+  const from = since.value === undefined ? {} : { since: since.value }
+  return ok({ ...agent, ...from, limit: limit.value })
 }
 
 export const listCalls = command({

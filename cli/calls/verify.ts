@@ -6,13 +6,14 @@ import { Bundle, Keys, verifyBundle } from '../../shared/evidence/bundle.ts'
 import { verifyChain } from '../../shared/evidence/journal.ts'
 import { decidedUnder, PolicySnapshot } from '../../shared/evidence/policy-snapshot.ts'
 import type { Statement } from '../../shared/evidence/statement.ts'
-import { err, ok } from '../../shared/result.ts'
+import { err, ok, type Result } from '../../shared/result.ts'
 import { ROUTES } from '../../shared/routes/all.ts'
 import type { Command, CommandResult, Trouble } from '../shell/command.ts'
-import { command, usage } from '../shell/command.ts'
-import { readJson } from '../shell/files.ts'
+import { command, trouble, usage } from '../shell/command.ts'
+import { readJson, reason } from '../shell/files.ts'
 import type { Paint } from '../shell/terminal-text.ts'
 import { columns, enforcementLabel, inline, time } from '../shell/terminal-text.ts'
+import { verifyExport } from './verify-export.ts'
 
 export const verify: Command = command({
   words: ['verify'],
@@ -28,21 +29,37 @@ export const verify: Command = command({
       what: 'also check that the call was decided under this policy snapshot, from `countersign calls snapshot -o`',
     },
     journal: { value: 'FILE', what: 'check a journal instead, from `countersign runs journal -o`' },
+    export: {
+      value: 'PATH',
+      what: 'check exported runs instead: a file, or a folder with all of them, from `countersign export`',
+    },
     head: {
       value: 'HASH',
       what: 'with `--journal`: the hash of its last entry; without it, missing entries at the end go unnoticed',
     },
   },
-  does: 'Verify an attestation or a journal, offline',
+  does: 'Verify an attestation, a journal or exported runs, offline',
   key: 'offline',
   exits: '0 verified; 1 not verified, or the file can’t be read',
-  examples: ['countersign verify bundle.json --keys keys.json', 'countersign verify --journal journal.json'],
+  examples: [
+    'countersign verify bundle.json --keys keys.json',
+    'countersign verify --journal journal.json',
+    'countersign verify --export /backups/evidence --keys keys.json',
+  ],
   run: async ({ args, flags, paint }) => {
     if (flags.journal !== undefined) {
       const stray = args.FILE ?? flags.keys ?? flags.call ?? flags.snapshot
       return stray === undefined
         ? verifyJournal(flags.journal, flags.head, paint)
         : err(usage(`\`--journal\` checks a journal alone; leave out \`${stray}\``))
+    }
+    if (flags.export !== undefined) {
+      const stray = args.FILE ?? flags.call ?? flags.snapshot ?? flags.head
+      if (stray !== undefined)
+        return err(usage(`\`--export\` checks exported runs alone; leave out \`${stray}\``))
+      return flags.keys === undefined
+        ? err(usage('`--keys` is missing; usage: countersign verify --export PATH --keys KEYS'))
+        : verifyExported(flags.export, flags.keys, paint)
     }
     if (flags.head !== undefined) return err(usage('`--head` needs `--journal FILE`'))
     if (args.FILE === undefined)
@@ -57,18 +74,36 @@ export const verify: Command = command({
 
 type Expected = { readonly call: string | undefined; readonly snapshot: string | undefined }
 
+async function verifyExported(path: string, keyFile: string, paint: Paint): CommandResult {
+  const keys = readKeys(keyFile, paint)
+  if (!keys.ok) return keys.error
+  try {
+    const { checks, about } = verifyExport(path, keys.value)
+    return verdict(checks, about, paint)
+  } catch (thrown) {
+    return err(trouble('unreadable', `\`${path}\` can’t be read: ${reason(thrown)}`))
+  }
+}
+
+/** An error is the result of the command. */
+function readKeys(file: string, paint: Paint): Result<Keys, Awaited<CommandResult>> {
+  const json = readJson(file)
+  if (!json.ok) return err(json)
+  const keys = Keys.safeParse(json.value)
+  return keys.success
+    ? ok(keys.data)
+    : err(verdict([failedCheck('the key file is well-formed', issue(keys.error))], {}, paint))
+}
+
 async function verifyFile(file: string, keyFile: string, expected: Expected, paint: Paint): CommandResult {
-  const keyJson = readJson(keyFile)
-  if (!keyJson.ok) return keyJson
-  const keys = Keys.safeParse(keyJson.value)
-  if (!keys.success)
-    return verdict([failedCheck('the key file is well-formed', issue(keys.error))], {}, paint)
+  const keys = readKeys(keyFile, paint)
+  if (!keys.ok) return keys.error
   const bundleJson = readJson(file)
   if (!bundleJson.ok) return unreadableVerdict(bundleJson.error, 'the bundle can be read', paint)
   const bundle = Bundle.safeParse(bundleJson.value)
   if (!bundle.success)
     return verdict([failedCheck('the bundle is well-formed', issue(bundle.error))], {}, paint)
-  const { checks, statement } = verifyBundle(bundle.data, keys.data)
+  const { checks, statement } = verifyBundle(bundle.data, keys.value)
   const asked =
     expected.call === undefined
       ? []

@@ -125,7 +125,7 @@ export function saveBytes(
   if (!place.ok) return place
   const beside = join(dirname(place.value), `.countersign-${randomUUID()}`)
   try {
-    writeFileSync(beside, bytes, { flag: 'wx' })
+    writeFileSync(beside, bytes, { flag: 'wx', flush: true })
     if (overwrite) renameSync(beside, place.value)
     else linkSync(beside, place.value) // fails if the file was created in the meantime
     return place

@@ -34,7 +34,7 @@ export const tenantRoutes: Verbs<keyof typeof TENANTS> = {
           '`name` differs from the tenant in the path, so nothing was deleted; repeat the tenant’s name',
         ),
       )
-    return installationObject(env).remove(params.tenant)
+    return installationObject(env).remove(params.tenant, body.without_export)
   },
   async readInstallationJournal({ env, query }) {
     return ok({ items: await installationObject(env).entries(query.after) })

@@ -21,6 +21,7 @@ import { DEFAULT_TENANT, identityOf, logObject, tenancy } from '../bindings.ts'
 import { forgetTenant } from '../http/known-tenants.ts'
 import { entriesAfter, nextEntry } from '../platform/chained-journal.ts'
 import { openDatabase } from '../platform/database.ts'
+import { logError } from '../platform/error-log.ts'
 import { journal, tenants } from './tables.ts'
 
 /** The name of this journal as a source of leaves in the installation's log. */
@@ -181,9 +182,20 @@ export class InstallationObject extends DurableObject<Env> {
     return this.#move(name, 'suspended', 'active', { reason })
   }
 
-  /** Deletes only a suspended tenant: the two steps keep a slip from deleting one in use. */
-  async remove(name: string): Promise<Result<Tenant>> {
-    return this.#move(name, 'suspended', 'deleted', {})
+  /**
+   * Deletes only a suspended tenant: the two steps keep a slip from deleting one in use. Without the
+   * export, also a deleted one whose runs still wait for it.
+   */
+  async remove(name: string, withoutExport: boolean): Promise<Result<Tenant>> {
+    if (!withoutExport) return this.#move(name, 'suspended', 'deleted', {})
+    const state = this.#row(name)?.state
+    const waits = state === 'deleted' && this.#known(name).erased === false
+    const done = waits
+      ? this.#change(name, 'tenant.export_waived', {}, () => ok({}))
+      : this.#move(name, 'suspended', 'deleted', { without_export: true })
+    const removed = await done
+    if (removed.ok) await tenancy(this.env, name).forgoExport()
+    return removed
   }
 
   #move(
@@ -299,7 +311,10 @@ export class InstallationObject extends DurableObject<Env> {
         accepted &&
         (await tenancy(this.env, name)
           .erase()
-          .catch(() => false))
+          .catch((thrown: unknown) => {
+            logError(thrown, { tenant: name }) // it is tried again; an export that fails says why
+            return false
+          }))
       if (!done) continue
       this.ctx.storage.transactionSync(() => {
         this.#db.update(tenants).set({ erased: true }).where(eq(tenants.name, name)).run()

@@ -35,6 +35,7 @@ import { isSameRun, NO_ROOM, type ProposalInput, type ProposedCall, proposeCall 
 import { settleForWorker } from './commands/settle.ts'
 import type { RunContext } from './context.ts'
 import type { StoredFile } from './file-uploads.ts'
+import { type ExportPart, exportPart } from './object/export.ts'
 import { Runs } from './object/runs.ts'
 import { roomToStore } from './outbox.ts'
 import type { OutputUpdate, StreamPosition, Subscriber } from './output-subscribers.ts'
@@ -290,6 +291,11 @@ export class RunObject extends DurableObject<Env> {
   /** The agents and sessions of the stored runs. The tenant's log has those of sealed ones. */
   async owners(): Promise<Array<Pick<RunRecord, 'agent' | 'session'>>> {
     return this.#runs.store.owners()
+  }
+
+  /** One part of the export of the runs; null if there are none. */
+  async exportPart(from: string): Promise<ExportPart | null> {
+    return exportPart(this.#runs, from)
   }
 
   /** Part of deleting the tenant. */

@@ -7,11 +7,17 @@ import { localGatekeepers } from '../directory/directory.ts'
 import { eraseObject } from '../platform/database.ts'
 import type { StreamSlots } from '../platform/stream-slots.ts'
 import { eraseOthers } from './erasure.ts'
+import type { ExportTargetStore } from './export-target-store.ts'
 import type { StorageStore } from './storage-store.ts'
 import type { InstallationOrder, TenancyStore } from './tenancy-store.ts'
 
 /** The parts of the tenant's object that its erasure needs. */
-type TenantHome = { readonly ctx: DurableObjectState; readonly env: Env; readonly tenant: string }
+type TenantHome = {
+  readonly ctx: DurableObjectState
+  readonly env: Env
+  readonly tenant: string
+  readonly exportTarget: ExportTargetStore
+}
 
 export class InstallationRequests extends RpcTarget {
   readonly #store: TenancyStore
@@ -41,6 +47,11 @@ export class InstallationRequests extends RpcTarget {
     const counts = await logObject(this.#home.env, this.#home.tenant).counts()
     const held = await this.#held()
     return { ...this.#store.use(now), ...held, streams: this.#followers.open(now), ...counts }
+  }
+
+  /** The runs of a deleted tenant are removed without an export from now on. */
+  async forgoExport(): Promise<void> {
+    if (this.#store.state() === 'deleted') this.#home.exportTarget.remove()
   }
 
   /**

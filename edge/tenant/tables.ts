@@ -5,6 +5,7 @@ import type { Json } from '../../shared/bytes/json.ts'
 import type { Envelope } from '../../shared/evidence/dsse.ts'
 import type { Tier } from '../../shared/plan/plan.ts'
 import type { Approval, Standing } from '../../shared/wire/approvals.ts'
+import type { ExportTarget } from '../../shared/wire/exports.ts'
 import type { IssuerSpec } from '../../shared/wire/issuers.ts'
 import type { AgentSpec, OperatorSpec } from '../../shared/wire/principals.ts'
 import type { Skill, SkillState } from '../../shared/wire/skills.ts'
@@ -30,6 +31,13 @@ export const meta = sqliteTable('meta', {
    * edge made the tenant.
    */
   runsShareSince: integer('runs_share_since'),
+})
+
+/** At most one row: the bucket that receives exports, and the sealed secret of its access key. */
+export const exportTarget = sqliteTable('export_target', {
+  id: integer().primaryKey(),
+  shown: text({ mode: 'json' }).$type<ExportTarget>().notNull(),
+  sealed: text().notNull(),
 })
 
 /** One row: proposals of one day, counted in advance. */

@@ -23,6 +23,7 @@ import { DEFAULT_TENANT, type Env, identityOf, logObject, outboundNetwork } from
 import { localGatekeepers, SUSPENDED } from '../directory/directory.ts'
 import type { Directory, Member } from '../directory/gatekeeper.ts'
 import { isOwnAgent } from '../directory/own-agents.ts'
+import type { SealedTarget } from '../export/target.ts'
 import { Alarm } from '../platform/alarm.ts'
 import { openDatabase } from '../platform/database.ts'
 import { faultInAddress } from '../platform/outbound-fetch.ts'
@@ -36,6 +37,7 @@ import type { EnrolledWorker, HeartbeatSender } from '../workers/request-freshne
 import { RequestFreshness, WORKER_IN_USE } from '../workers/request-freshness.ts'
 import { CallsStored, type Stored } from './calls-stored.ts'
 import { ConsoleSessions } from './console-session-store.ts'
+import { ExportTargetStore } from './export-target-store.ts'
 import { type Changes, type InboxPage, type InboxQuery, InboxStore, type ListQuery } from './inbox-store.ts'
 import { InstallationRequests } from './installation-requests.ts'
 import { type IssuerRecord, IssuerStore } from './issuer-store.ts'
@@ -66,6 +68,7 @@ export class TenantObject extends DurableObject<Env> {
   readonly #policySets = new PolicyStore(this.#db, (write) => this.#change(write))
   readonly #principals = new PrincipalStore(this.#db, (write) => this.#change(write))
   readonly #secrets = new SecretStore(this.#db, (write) => this.#change(write))
+  readonly #exportTarget = new ExportTargetStore(this.#db)
   readonly #issuers = new IssuerStore(this.#db, (write) => this.#change(write))
   readonly #issuerKeys = new KeySource(outboundNetwork(this.env))
   readonly #tools = new ToolStore(this.#db, (write) => this.#change(write), this.#policySets)
@@ -115,6 +118,7 @@ export class TenantObject extends DurableObject<Env> {
       ctx: this.ctx,
       env: this.env,
       tenant: this.#tenant,
+      exportTarget: this.#exportTarget,
     },
   )
   readonly #freshness: RequestFreshness
@@ -394,6 +398,18 @@ export class TenantObject extends DurableObject<Env> {
   }
   async listSecrets(): Promise<Secret[]> {
     return this.#secrets.list()
+  }
+
+  // ── Export target ──
+
+  async putExportTarget(target: SealedTarget): Promise<void> {
+    this.#exportTarget.put(target)
+  }
+  async exportTarget(): Promise<SealedTarget | null> {
+    return this.#exportTarget.get()
+  }
+  async deleteExportTarget(): Promise<Result<{ done: true }>> {
+    return this.#exportTarget.remove()
   }
 
   // ── Issuers of tokens ──

@@ -5,6 +5,7 @@ import { AGENTS } from './agents.ts'
 import { AUTHZEN } from './authzen.ts'
 import { CHANNELS } from './channels.ts'
 import { CONSOLE } from './console.ts'
+import { EXPORTS } from './exports.ts'
 import { HOOKS } from './hooks.ts'
 import { ISSUERS } from './issuers.ts'
 import { MCP } from './mcp.ts'
@@ -31,6 +32,7 @@ export const ROUTES = {
   ...CONSOLE,
   ...POLICIES,
   ...REHEARSALS,
+  ...EXPORTS,
   ...ISSUERS,
   ...SECRETS,
   ...SKILL_TRIALS,

@@ -94,11 +94,15 @@ export const TENANTS = routes({
     action: 'tenant.delete',
     params: named,
     summary:
-      'Delete a suspended tenant and its data permanently; `name` repeats its name, which can’t be used again. `default` can’t be deleted',
-    body: z.strictObject({ name: TenantName }),
+      'Delete a suspended tenant and its data permanently; `name` repeats its name, which can’t be used again. Its runs stay until its export target has them; with `without_export` also after a deletion, they are removed at once. `default` can’t be deleted',
+    body: z.strictObject({
+      name: TenantName,
+      /** Its runs are removed without the export that its operators have set up. */
+      without_export: z.boolean().default(false),
+    }),
     status: 200,
     result: Tenant,
-    failures: ['not_found', 'conflict', 'invalid_request'],
+    failures: ['not_found', 'conflict', 'invalid_request', 'unavailable'],
   },
   readInstallationJournal: {
     method: 'GET',

@@ -17,6 +17,7 @@ import type { Route } from '../../shared/routes/route.ts'
 import { WebhookReceiver } from '../support/channels/webhook-receiver.ts'
 import { eventually } from '../support/eventually.ts'
 import { Fixtures, unwrap } from '../support/fixtures.ts'
+import { StrictStore } from '../support/s3/strict-store.ts'
 import { component, Publisher } from '../support/skills/skill.ts'
 import { startTestStack } from '../support/stack/stack.ts'
 import { installation } from '../support/tenants.ts'
@@ -29,10 +30,11 @@ const TENANT = 'examples'
 const stack = await startTestStack({ worker: 'idle', loopbackChannels: true }) // upstreams are on loopback
 const { dev } = stack
 const receiver = await WebhookReceiver.open()
+const store = await StrictStore.start()
 const upstream = await FakeUpstream.open('modern', [tool('search')])
 afterAll(async () => {
   await stack.stop()
-  await Promise.all([upstream.close(), receiver.close()])
+  await Promise.all([upstream.close(), receiver.close(), store.stop()])
 })
 const described = (Object.entries(ROUTES) as [RouteName, Route][]).filter(([, route]) => isDescribed(route))
 
@@ -76,6 +78,7 @@ function tidyText(text: string): string {
     .replaceAll(dev.url.replace(/\/$/, ''), 'https://countersign.example.com')
     .replaceAll(HOST, 'countersign.example.com')
     .replaceAll(upstream.origin, 'https://mcp.example.com')
+    .replaceAll(store.url, 'https://s3.example.com')
     .replaceAll(receiver.url, 'https://agents.example.com')
     .replace(/whsec_\S+/g, `whsec_${Buffer.alloc(32, 7).toString('base64')}`)
     .replace(/cs_([a-z]+)_examples_[0-9A-Z]{26}_[0-9A-Z]{52}/g, 'cs_$1_acme_01KAD…')
@@ -153,6 +156,15 @@ async function tenants(): Promise<void> {
   await record(governor, 'suspendTenant', { params, body: why })
   await record(governor, 'resumeTenant', { params, body: why })
   await record(governor, 'readInstallationJournal', { query: { after: 0 } })
+}
+
+async function exports({ root }: Actors): Promise<void> {
+  const { id: run } = unwrap(await root('listRuns', { query: {} })).items[0] ?? { id: '' }
+  await record(root, 'putExportTarget', { body: store.target({ prefix: 'countersign/' }) })
+  await record(root, 'readExportTarget', {})
+  await record(root, 'storeExport', { params: { run }, query: {} })
+  await record(root, 'readExport', { params: { run }, query: {} })
+  await record(root, 'deleteExportTarget', {})
 }
 
 async function tools({ root, agent }: Actors): Promise<void> {
@@ -496,6 +508,7 @@ test('a real edge accepts each request of the API description’s examples and a
   await channels(all)
   await policies(all)
   await secrets(all)
+  await exports(all)
   await issuers(all)
   await upstreams(all)
   await protocols(all)

@@ -5,6 +5,7 @@ import { ARCHIVES } from './archives.ts'
 import { BACKUPS } from './backups.ts'
 import { CLIENTS } from './clients.ts'
 import { DECISIONS } from './decisions.ts'
+import { EXPORTED } from './exports.ts'
 import { MCP } from './mcp.ts'
 import { mutantsOf } from './mutant.ts'
 import { PEOPLE } from './people.ts'
@@ -31,4 +32,5 @@ export const MUTANTS = mutantsOf([
   ...RUNS,
   ...ARCHIVES,
   ...STORAGE,
+  ...EXPORTED,
 ])

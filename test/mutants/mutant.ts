@@ -6,6 +6,7 @@ import { findOnce, type Span } from '../support/find-in-source.ts'
 /** The boundary that a mutant attacks, as in docs/threat-model.md. */
 export type Area =
   | 'clients'
+  | 'exports'
   | 'json'
   | 'ids'
   | 'signatures'

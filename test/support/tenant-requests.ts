@@ -72,6 +72,13 @@ export const BODIES: Partial<Record<RouteName, (ids: Ids, caller: string) => unk
   putUpstream: () => ({ kind: 'http', url: 'https://mcp.example.com/mcp' }),
   refreshUpstream: () => ({}),
   acceptUpstreamTool: ({ sha256 }) => ({ definition: sha256 }),
+  putExportTarget: ({ tenant }) => ({
+    endpoint: 'https://127.0.0.1',
+    region: 'auto',
+    bucket: 'evidence',
+    access_key_id: tenant,
+    secret_access_key: 'of-the-asker',
+  }),
   putSecret: ({ tool }) => ({ value: 'a value of the asker', tools: [tool] }),
   putIssuer: ({ agent, issuer }) => ({
     issuer: `https://${issuer}.example.com`,

@@ -47,6 +47,8 @@ const BY_NAME: Readonly<Record<string, string>> = {
 const BY_ROUTE: Readonly<Record<string, string>> = {
   'listChanges after': 'The number of the last change that was received. Without it, only the latest number.',
   'followCall after': 'The position after which the stream begins: the id of an event.',
+  'readExport from': '`next` of the part before. Without it, the first part.',
+  'storeExport from': '`next` of the part before. Without it, the first part.',
   'listSkills id': 'Only versions of this skill.',
   'revokeLinks of': 'The operator whose links are revoked. Without it, those of all.',
 }

@@ -15,6 +15,7 @@ import { RunContext } from '../context.ts'
 import { Archived } from '../sealing/archived.ts'
 import { sealIfRested } from '../sealing/sealing.ts'
 import { Backoff } from './backoff.ts'
+import { exportBeforeRemoval } from './export.ts'
 import { LogDelivery } from './log-delivery.ts'
 import { ObjectStore } from './object-store.ts'
 
@@ -171,6 +172,7 @@ export class Runs {
 
   /** Removes the object and its entry in an archive. Nothing is sealed from now on. */
   async erase(): Promise<void> {
+    await exportBeforeRemoval(this)
     this.isErased = true
     this.changes++ // an entry that is being made does not replace the rows
     await this.#sealing?.catch(() => undefined)

@@ -10,6 +10,7 @@ import {
   mayHave,
   nameOf,
   openIndex,
+  openPart,
   type PartRef,
 } from '../../archive/entry.ts'
 import { archiveObject, type Env } from '../../bindings.ts'
@@ -166,6 +167,21 @@ export class Archived {
         this.#runs.unsealed()
       },
     )
+  }
+
+  /** The ids of the sealed runs, by their numbers. Reads the whole entry. */
+  async ids(): Promise<Map<number, string>> {
+    const ids = new Map<number, string>()
+    const digests = (await this.kept()).map(({ digest }) => digest)
+    for (let i = 0; i < digests.length; i += MESSAGE_PARTS)
+      for (const part of await this.#fetch(digests.slice(i, i + MESSAGE_PARTS))) {
+        const opened = openPart(part)
+        if (!opened.ok) throw damaged(this.object, opened.error)
+        const rows = opened.value.pages.flatMap((page) => (page.table === 'run' ? page.rows : []))
+        for (const { id, record } of rows)
+          ids.set(Number(id) - 1, (JSON.parse(String(record)) as { id: string }).id) // the store wrote it
+      }
+    return ids
   }
 
   /** The parts of the entry whose runs are not stored in the object. */

@@ -1,7 +1,7 @@
 // Calls that make a run of their own share objects. Each run keeps its own chain, budget, keys, limits
 // and end, and a key finds its run in whichever object it is.
 
-import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'

@@ -3,6 +3,7 @@
 import { Credential } from '../../../../shared/plan/plan.ts'
 import { OPERATORS } from '../../../../shared/routes/operators.ts'
 import { TENANTS } from '../../../../shared/routes/tenants.ts'
+import { ExportTarget, ExportTargetSpec } from '../../../../shared/wire/exports.ts'
 import { Agent, AgentSpec, Operator, OperatorSpec } from '../../../../shared/wire/principals.ts'
 import { Secret, SecretSpec } from '../../../../shared/wire/secrets.ts'
 import { Quota, Tenant, TenantUsage, TenantUse } from '../../../../shared/wire/tenants.ts'
@@ -16,6 +17,14 @@ import { ProvenWorker, Worker } from '../../../../shared/wire/workers.ts'
 import { base, type Component, object, opaque, outlined, plain } from './component.ts'
 
 const CREATED = 'When it was created, in ms since 1970.'
+
+const EXPORT_TARGET = {
+  endpoint: 'The address of the store, without the bucket.',
+  region: 'The region of the bucket.',
+  bucket: 'The name of the bucket.',
+  prefix: 'The folder in the bucket: empty, or ending in `/`.',
+  access_key_id: 'The id of an access key that may store and read objects.',
+}
 
 const TOOL = {
   description: 'What the tool does, for the model and for people.',
@@ -198,6 +207,15 @@ export const ADMINISTRATION: Readonly<Record<string, Component>> = {
     calls_ended: 'Calls that have ended, over the tenant’s whole life.',
     calls_open: 'Calls that have not ended.',
     runs_open: 'Runs with calls that have not ended.',
+  }),
+  ExportTarget: object(ExportTarget, 'The bucket that receives exports.', {
+    ...EXPORT_TARGET,
+    put_by: 'The operator who set it.',
+    put_at_ms: 'When, in ms since 1970.',
+  }),
+  ExportTargetSpec: object(ExportTargetSpec, 'A bucket of an S3-compatible store.', {
+    ...EXPORT_TARGET,
+    secret_access_key: 'The secret of the access key. Nobody can read it back.',
   }),
   TenantUsage: object(TenantUsage, 'A tenant’s quota, and what it uses of it.', {
     tenant: 'The tenant.',

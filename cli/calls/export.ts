@@ -1,0 +1,120 @@
+// `countersign export`: stores the evidence of runs in a folder, or has the edge store it in the
+// bucket of the tenant's export target. Both have the same files under the same names. A name has
+// the digest of its file, so an export that is repeated stores nothing twice.
+
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseJson, sha256 } from '../../shared/bytes/json.ts'
+import { objectOfRun } from '../../shared/ids.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import { err, ok, type Result } from '../../shared/result.ts'
+import { EXPORT_START, ExportLine, exportName } from '../../shared/wire/exports.ts'
+import type { Trouble } from '../shell/command.ts'
+import { command, trouble, usage } from '../shell/command.ts'
+import type { Api } from '../shell/edge-api.ts'
+import { saveBytes } from '../shell/files.ts'
+import { parseTime } from './lists.ts'
+
+type Stored = { readonly name: string; readonly bytes: number; readonly next: string | null }
+/** Stores one part of the export of a run. */
+type Store = (run: string, from: string) => Promise<Result<Stored, Trouble>>
+
+const TIME = 'a time such as 2026-11-19T08:00:00Z, or 30m, 12h or 7d ago'
+
+export const exportRuns = command({
+  words: ['export'],
+  args: {},
+  flags: {
+    since: { value: 'TIME', what: `only runs created since: ${TIME}` },
+    until: { value: 'TIME', what: `only runs created until: ${TIME}` },
+    to: { value: 'DIR|s3://BUCKET', what: 'a folder here, or the bucket of the export target' },
+  },
+  does: 'Export journals, evidence and output of runs, to be verified offline; short runs of an agent come together',
+  key: 'operator',
+  examples: [
+    'countersign export --since 24h --to /backups/evidence',
+    'countersign export --to s3://evidence',
+  ],
+  async run({ flags, api }) {
+    const since = parseTime('--since', flags.since)
+    if (!since.ok) return since
+    const until = parseTime('--until', flags.until)
+    if (!until.ok) return until
+    if (flags.to === undefined) return err(usage('`--to` is missing: name a folder, or s3:// and the bucket'))
+    const store = flags.to.startsWith('s3://') ? await inBucket(api, flags.to) : ok(inFolder(api, flags.to))
+    if (!store.ok) return store
+    const runs = await runsBetween(api, since.value ?? 0, until.value ?? Number.MAX_SAFE_INTEGER)
+    if (!runs.ok) return runs
+    const files: Omit<Stored, 'next'>[] = []
+    for (const run of runs.value) {
+      for (let from: string | null = EXPORT_START; from !== null; ) {
+        const stored: Result<Stored, Trouble> = await store.value(run, from)
+        if (!stored.ok) return stored
+        const { next, ...file } = stored.value
+        files.push(file)
+        from = next
+      }
+    }
+    const bytes = files.reduce((sum, file) => sum + file.bytes, 0)
+    const text = `${files.length} files, ${bytes} bytes, of ${runs.value.length} objects\n`
+    return ok({ ok: true, json: { files }, text })
+  },
+})
+
+/** One run of each object that has runs of this time. */
+async function runsBetween(api: Api, since: number, until: number): Promise<Result<string[], Trouble>> {
+  const byObject = new Map<string, string>()
+  for (let cursor: number | undefined, more = true; more; ) {
+    const page = await api('listRuns', {
+      query: { since, ...(cursor === undefined ? {} : { cursor: `${cursor}` }) },
+    })
+    if (!page.ok) return page
+    for (const { id, created_at_ms } of page.value.items)
+      if (created_at_ms <= until) byObject.set(objectOfRun(id), id)
+    more = page.value.next !== null
+    cursor = Number(page.value.next)
+  }
+  return ok([...byObject.values()])
+}
+
+/** The edge stores it, with the credentials that it keeps. */
+async function inBucket(api: Api, given: string): Promise<Result<Store, Trouble>> {
+  const target = await api('readExportTarget', {})
+  if (!target.ok) return target
+  const { bucket } = target.value
+  if (given.replace(/\/$/, '') !== `s3://${bucket}`)
+    return err(usage(`the export target is s3://${bucket}; change it with \`countersign export-target set\``))
+  return ok(async (run, from) => api('storeExport', { params: { run }, query: { from } }))
+}
+
+const inFolder =
+  (api: Api, folder: string): Store =>
+  async (run, from) => {
+    const read = await api('readExport', { params: { run }, query: { from } })
+    if (!read.ok) return read
+    const bytes = read.value
+    const end = lastLine(bytes)
+    if (end === undefined)
+      return err(trouble('incomplete', 'the export of a run ended early', 'run the command again'))
+    const name = exportName(objectOfRun(run), from, sha256(bytes))
+    const saved = saveOnce(folder, name, bytes)
+    return saved.ok ? ok({ name, bytes: bytes.byteLength, next: end.next }) : saved
+  }
+
+/** Saves a file unless it is there with the same bytes. */
+function saveOnce(folder: string, name: string, bytes: Uint8Array): Result<string, Trouble> {
+  const path = join(folder, name)
+  if (!existsSync(path)) return saveBytes(folder, name, bytes, false)
+  return readFileSync(path).equals(bytes)
+    ? ok(path)
+    : err(
+        trouble('exists', `\`${path}\` has other bytes than its name says`, 'move it away, and export again'),
+      )
+}
+
+function lastLine(bytes: Uint8Array): Extract<ExportLine, { kind: 'end' }> | undefined {
+  const text = Buffer.from(bytes.subarray(-LIMITS.export_end_bytes)).toString()
+  const parsed = parseJson(Buffer.from(text.trimEnd().split('\n').at(-1) ?? ''))
+  const line = ExportLine.safeParse(parsed.ok ? parsed.value : undefined)
+  return line.success && line.data.kind === 'end' ? line.data : undefined
+}

@@ -1,0 +1,86 @@
+// Lines that decide whether evidence is stored elsewhere before it is removed, and where it goes.
+
+import type { Held } from './mutant.ts'
+
+const BUCKET = ['test/edge/export/bucket.test.ts']
+const EXPORTS = ['test/edge/export/exports.test.ts']
+const REMOVAL = ['test/faults/export.test.ts']
+
+export const EXPORTED: readonly Held[] = [
+  {
+    area: 'exports',
+    file: 'edge/export/bucket.ts',
+    tests: BUCKET,
+    lines: [
+      ['if (fault !== undefined) return', 'if (false) return', 'The access key goes to a private address.'],
+      ["redirect: 'manual'", "redirect: 'follow'", 'Evidence goes where a redirect points.'],
+      [
+        'status === 200 && answer.value.checksum === checksum',
+        'status === 200',
+        'Evidence is removed of which the store has other bytes.',
+      ],
+      [
+        'status === 200 || status === 412 ?',
+        'status === 412 ? ok(true) : status === 200 ?',
+        'Somebody who puts an object there first replaces the evidence.',
+      ],
+      ['answer.value.body.equals(bytes)', 'true', 'Evidence counts as stored that somebody has changed.'],
+      ["'if-none-match': '*',", '', 'An object of the bucket is replaced.'],
+      ["'x-amz-checksum-sha256': checksum,", '', 'A store keeps bytes that changed on their way.'],
+      ['byteLength + 1', 'byteLength', 'Evidence counts as stored to which somebody has added.'],
+    ],
+  },
+  {
+    area: 'exports',
+    file: 'edge/export/target.ts',
+    tests: EXPORTS,
+    titled: 'its secret is never shown',
+    lines: [
+      [
+        'shown: { ...bucket, put_by',
+        'shown: { ...bucket, secret_access_key, put_by',
+        'An auditor reads the secret of the access key.',
+      ],
+    ],
+  },
+  {
+    area: 'exports',
+    file: 'edge/api/exports.ts',
+    tests: EXPORTS,
+    lines: [['if (!works.ok) return works', '', 'A target is kept that never receives anything.']],
+  },
+  {
+    area: 'exports',
+    file: 'edge/run/object/runs.ts',
+    tests: REMOVAL,
+    titled: 'the runs of a deleted tenant stay',
+    lines: [
+      ['await exportBeforeRemoval(this)', 'await undefined', 'The evidence of a deleted tenant is gone.'],
+    ],
+  },
+  {
+    area: 'exports',
+    file: 'edge/run/object/export.ts',
+    tests: REMOVAL,
+    titled: 'the runs of a deleted tenant stay',
+    lines: [['if (!stored.ok) throw', 'if (false) throw', 'Evidence is removed that the store has refused.']],
+  },
+  {
+    area: 'exports',
+    file: 'cli/calls/verify-export.ts',
+    tests: EXPORTS,
+    titled: 'the command line exports',
+    lines: [
+      ['basename(path) === name', 'true', 'A changed file is verified.'],
+      ['journal.seq > 0 &&', 'false &&', 'The end of a journal is missing, and nothing says so.'],
+      ['if (!ids.has(run)) fail', 'if (false) fail', 'A journal is verified without its head.'],
+      ['named.symmetricDifference(attested)', 'new Set<string>()', 'A withheld call goes unnoticed.'],
+      [
+        'facts.call !== call || statement.predicate.state !== state',
+        'false',
+        'A failed call is shown as another.',
+      ],
+      ['failed !== undefined', 'false', 'A forged attestation is verified.'],
+    ],
+  },
+]
