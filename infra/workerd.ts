@@ -104,8 +104,10 @@ const config :Workerd.Config = (
   sockets = [(name = "http", address = ${JSON.stringify(address)}, http = (), service = "edge")],
   # --expose-gc: isolates of skills free the memory of ended calls; nothing else calls gc. Without
   # --no-flush-liftoff-code, each new isolate would drop the compiled code of the whole process, and
-  # the next decision would wait 9 ms for the policy engine.
-  v8Flags = ["--expose-gc", "--no-flush-liftoff-code"],
+  # the next decision would wait 9 ms for the policy engine. The last flag, thirty times the default,
+  # keeps V8 from optimising the engine on all cores when the first requests come
+  # (docs/decisions/0135).
+  v8Flags = ["--expose-gc", "--no-flush-liftoff-code", "--wasm-tiering-budget=400000000"],
 );
 
 const edge :Workerd.Worker = (

@@ -29,7 +29,8 @@ const refund = {
 const other = { name: 'other', input_schema: { type: 'object', properties: { amount: { type: 'string' } } } }
 const TOOLS = [refund, other]
 
-const check = (text: string, tools = TOOLS) => checkPolicies({ mine: text }, tools)
+const check = (text: string, tools: Parameters<typeof checkPolicies>[1] = TOOLS) =>
+  checkPolicies({ mine: text }, tools)
 const on = (condition: string, scope = 'action == Action::"tool.execute/refund"') =>
   `forbid (principal, ${scope}, resource) when { ${condition} };`
 const refused = <T>(answer: Result<T>): Failure => {
