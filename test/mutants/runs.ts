@@ -64,7 +64,7 @@ export const RUNS: readonly Held[] = [
     titled: 'L2 a key finds its run',
     lines: [
       [
-        'this.#next >= LIMITS.runs_per_object',
+        'this.next >= LIMITS.runs_per_object',
         'false',
         'An object takes runs until the platform refuses to store more.',
       ],

@@ -52,7 +52,7 @@ export const STORAGE: readonly Held[] = [
     area: 'tenants',
     file: 'edge/run/object/log-delivery.ts',
     ...LEFT,
-    lines: [['|| ownBytes === this.#reported', '|| true', FILLS]],
+    lines: [['return ownBytes === this.#reported ?', 'return true ?', FILLS]],
   },
   {
     area: 'tenants',
