@@ -61,7 +61,6 @@ export const ROOMS: Readonly<Record<Side, Rooms>> = {
       'tokens',
       'log',
       'export',
-      'archive',
       'skills',
       'upstreams',
     ],

@@ -67,7 +67,11 @@ async function removeInVain(name: string): Promise<void> {
     [...Map.groupBy(store.requests, (line) => line).entries()].map(([line, { length }]) =>
       line.startsWith(`PUT /evidence/${name}/r`) ? length : 0,
     )
-  await eventually('the export is tried again', () => Math.max(...attempts()) > 3 * LIMITS.export_tries, 60_000)
+  await eventually(
+    'the export is tried again',
+    () => Math.max(...attempts()) > 3 * LIMITS.export_tries,
+    60_000,
+  )
   expect(await isErased(name)).toBe(false)
 }
 
