@@ -2,6 +2,7 @@
 
 import { ISSUERS } from './admin/issuers.ts'
 import { PRINCIPALS } from './admin/principals.ts'
+import { RETENTION } from './admin/retention.ts'
 import { SECRETS } from './admin/secrets.ts'
 import { TENANTS } from './admin/tenants.ts'
 import { TOOLS } from './admin/tools.ts'
@@ -54,6 +55,7 @@ export const COMMANDS: readonly Command[] = [
   explain,
   ...PRINCIPALS,
   ...ISSUERS,
+  ...RETENTION,
   ...TENANTS,
   backup,
   restore,

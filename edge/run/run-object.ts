@@ -39,6 +39,7 @@ import { Runs } from './object/runs.ts'
 import type { OutputUpdate, StreamPosition, Subscriber } from './output-subscribers.ts'
 import * as reads from './reads.ts'
 import { rehearseRun, type Script } from './rehearse.ts'
+import { removeExpired } from './sealing/removal.ts'
 import { loadSealed } from './sealing/sealing.ts'
 import { runView } from './views.ts'
 import * as workerCalls from './worker-calls.ts'
@@ -286,6 +287,11 @@ export class RunObject extends DurableObject<Env> {
   /** The agents and sessions of the runs. */
   async owners(): Promise<Array<Pick<RunRecord, 'agent' | 'session'>>> {
     return this.#runs.store.owners()
+  }
+
+  /** The archive has an entry of which the tenant's rule no longer keeps something. */
+  async removeExpired(): Promise<void> {
+    await removeExpired(this.#runs)
   }
 
   /** Part of deleting the tenant. */

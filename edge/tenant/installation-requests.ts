@@ -8,6 +8,7 @@ import { eraseObject } from '../platform/database.ts'
 import type { StreamSlots } from '../platform/stream-slots.ts'
 import { eraseOthers } from './erasure.ts'
 import type { FileQuotaStore } from './file-quota-store.ts'
+import type { Retention } from './retention-store.ts'
 import type { InstallationOrder, TenancyStore } from './tenancy-store.ts'
 
 /** The parts of the tenant's object that its erasure needs. */
@@ -17,13 +18,21 @@ export class InstallationRequests extends RpcTarget {
   readonly #store: TenancyStore
   readonly #files: FileQuotaStore
   readonly #followers: StreamSlots
+  readonly #retention: Retention
   readonly #home: TenantHome
 
-  constructor(store: TenancyStore, files: FileQuotaStore, followers: StreamSlots, home: TenantHome) {
+  constructor(
+    store: TenancyStore,
+    files: FileQuotaStore,
+    followers: StreamSlots,
+    retention: Retention,
+    home: TenantHome,
+  ) {
     super()
     this.#store = store
     this.#files = files
     this.#followers = followers
+    this.#retention = retention
     this.#home = home
   }
 
@@ -35,6 +44,11 @@ export class InstallationRequests extends RpcTarget {
     const now = Date.now()
     const counts = await logObject(this.#home.env, this.#home.tenant).counts()
     return { ...this.#store.use(now), ...this.#files.held(), streams: this.#followers.open(now), ...counts }
+  }
+
+  /** How many legal holds there are: a tenant under hold is not deleted. */
+  async holds(): Promise<number> {
+    return (await this.#retention.holds()).length
   }
 
   /**

@@ -12,6 +12,7 @@ import { OPERATORS } from './operators.ts'
 import { POLICIES } from './policies.ts'
 import { PUBLIC } from './public.ts'
 import { REHEARSALS } from './rehearsals.ts'
+import { RETENTION } from './retention.ts'
 import { SECRETS } from './secrets.ts'
 import { SKILL_STORAGE } from './skill-storage.ts'
 import { SKILL_TRIALS } from './skill-trials.ts'
@@ -31,6 +32,7 @@ export const ROUTES = {
   ...CONSOLE,
   ...POLICIES,
   ...REHEARSALS,
+  ...RETENTION,
   ...ISSUERS,
   ...SECRETS,
   ...SKILL_TRIALS,

@@ -98,7 +98,7 @@ export const TENANTS = routes({
     body: z.strictObject({ name: TenantName }),
     status: 200,
     result: Tenant,
-    failures: ['not_found', 'conflict', 'invalid_request'],
+    failures: ['not_found', 'conflict', 'invalid_request', 'held', 'unavailable'],
   },
   readInstallationJournal: {
     method: 'GET',

@@ -8,6 +8,7 @@ import migrations from '../../../migrations/run/migrations.js'
 import schemas from '../../../migrations/run/schemas.json' with { type: 'json' }
 import { isSharedRun } from '../../../shared/ids.ts'
 import { LIMITS } from '../../../shared/limits.ts'
+import { KEPT, type Kept } from '../../../shared/wire/retention.ts'
 import type { Page, Row } from '../../archive/entry.ts'
 import type { RunRecord } from '../../call/run.ts'
 import { Tables } from '../../platform/object-tables.ts'
@@ -223,6 +224,15 @@ export class ObjectStore {
       ? (this.#db.select({ at: latest }).from(journal).get()?.at ?? 0)
       : 0
     return this.#lastEntryAt
+  }
+
+  /** How many of `KEPT` the retention rule has removed of every call. */
+  removedOfAll(): number {
+    const keeps = (kind: Kept) => sql`${calls.record} ->> ${`$.removed.${kind}`} is null`
+    const kept = KEPT.findIndex(
+      (kind) => this.#db.select({ n: calls.n }).from(calls).where(keeps(kind)).limit(1).get() !== undefined,
+    )
+    return kept === -1 ? KEPT.length : kept
   }
 
   /**

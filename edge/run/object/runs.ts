@@ -108,6 +108,16 @@ export class Runs {
    */
   async alarm(): Promise<void> {
     if (this.#alarm.rang()) for (const { run } of this.#held.values()) run.leases.restartAll()
+    await this.#handleDue()
+  }
+
+  /** Something was removed of all calls: their entry is replaced now. */
+  async sealAgain(): Promise<void> {
+    this.unsealedAt = 0
+    await this.#handleDue()
+  }
+
+  async #handleDue(): Promise<void> {
     const some = this.store.some()
     if (some === undefined || this.store.sealed !== undefined) return
     if (await isDeleted(this.env, some.tenant)) return this.erase()

@@ -91,6 +91,7 @@ export async function sealIfRested(runs: Runs): Promise<void> {
 /** Returns whether it is sealed: not if it changes in the meantime. */
 async function seal(runs: Runs, tenant: string, own: string): Promise<boolean> {
   const { changes, store } = runs
+  const age = { removed: store.removedOfAll(), changed: store.lastEntryAt() }
   const { migration } = store.tables
   const rows = new SealedRows()
   const entry: EntryPart[] = []
@@ -99,7 +100,7 @@ async function seal(runs: Runs, tenant: string, own: string): Promise<boolean> {
     await pause()
     if (runs.changes !== changes) return false
   }
-  await archiveObject(runs.env, tenant, archiveOf(own)).put(own, entry)
+  await archiveObject(runs.env, tenant, archiveOf(own)).put(own, entry, age)
   if (runs.changes !== changes) return false
   await runs.becomeSealed(rows)
   return true
