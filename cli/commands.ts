@@ -3,6 +3,7 @@
 import { EXPORT_TARGET } from './admin/export-target.ts'
 import { ISSUERS } from './admin/issuers.ts'
 import { PRINCIPALS } from './admin/principals.ts'
+import { RETENTION } from './admin/retention.ts'
 import { SECRETS } from './admin/secrets.ts'
 import { TENANTS } from './admin/tenants.ts'
 import { TOOLS } from './admin/tools.ts'
@@ -58,6 +59,7 @@ export const COMMANDS: readonly Command[] = [
   explain,
   ...PRINCIPALS,
   ...ISSUERS,
+  ...RETENTION,
   ...TENANTS,
   backup,
   restore,

@@ -19,6 +19,7 @@ import type { SessionObject } from './session/session-object.ts'
 import type { SkillObject } from './skills/skill-object.ts'
 import type Transpiler from './skills/transpiler/main.ts'
 import type { InstallationRequests } from './tenant/installation-requests.ts'
+import type { Retention } from './tenant/retention-store.ts'
 import type { SkillRegistry } from './tenant/skills/skill-registry.ts'
 import type { TenantObject } from './tenant/tenant-object.ts'
 import type { UpstreamRegistry } from './tenant/upstream-registry.ts'
@@ -153,6 +154,9 @@ export const tenantSkills = (env: Env, tenant: string) =>
 /** The tenant's upstreams, reached in one RPC. */
 export const tenantUpstreams = (env: Env, tenant: string) =>
   (env.TENANT.getByName(tenant) as unknown as { upstreams: RpcStub<UpstreamRegistry> }).upstreams
+/** The tenant's retention rule and legal holds, reached in one RPC. */
+export const tenantRetention = (env: Env, tenant: string) =>
+  (env.TENANT.getByName(tenant) as unknown as { retention: RpcStub<Retention> }).retention
 /** The requests that only the installation makes to a tenant's object. */
 export const tenancy = (env: Env, tenant: string) =>
   (env.TENANT.getByName(tenant) as unknown as { tenancy: RpcStub<InstallationRequests> }).tenancy
@@ -169,6 +173,9 @@ export function runObject(env: Env, tenant: string, run: string): RpcStub<RunReq
 /** The object of a run, with all the runs that it holds. */
 export const runsObject = (env: Env, tenant: string, run: string) =>
   env.RUN.getByName(runObjectName(tenant, run)) as unknown as RpcStub<RunObject>
+/** The same, by the object's own name in the tenant. */
+export const runsObjectNamed = (env: Env, tenant: string, name: string) =>
+  env.RUN.getByName(`${tenant}/${name}`) as unknown as RpcStub<RunObject>
 type SessionName = { readonly agent: string; readonly session: string }
 /** Sessions belong to one agent, which chooses their names. No agent's name has a slash. */
 export const sessionName = ({ agent, session }: SessionName): string => `${agent}/${session}`

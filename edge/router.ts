@@ -26,6 +26,7 @@ import { operatorRoutes } from './api/operators.ts'
 import { policyRoutes } from './api/policies.ts'
 import { openRoutes } from './api/public.ts'
 import { rehearsalRoutes } from './api/rehearsals.ts'
+import { retentionRoutes } from './api/retention.ts'
 import { secretRoutes } from './api/secrets.ts'
 import { skillStorageRoutes } from './api/skill-storage.ts'
 import { skillTrialRoutes } from './api/skill-trials.ts'
@@ -72,6 +73,7 @@ const VERBS: Verbs<RouteName> = {
   ...channelRoutes,
   ...exportRoutes,
   ...issuerRoutes,
+  ...retentionRoutes,
   ...secretRoutes,
   ...skillRoutes,
   ...skillStorageRoutes,

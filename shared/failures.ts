@@ -112,6 +112,14 @@ export const FAILURES = {
   method_not_allowed: caller(405, 'use a method that the `allow` header lists'),
   // The life of a call
   denied: { ...policy(403, 'read `decision.reason`; ask an operator if it should be allowed'), ends: true },
+  removed: caller(
+    410,
+    'nothing to do: the retention rule of the tenant has removed it for good; its digests are still in the call and its attestation',
+  ),
+  held: policy(
+    409,
+    'ask an operator of the tenant to lift its legal holds (`countersign holds list`), then try again',
+  ),
   already_ended: caller(409, 'read the call; it has ended and can no longer change'),
   already_claimed: caller(409, 'drop it; another worker has it'),
   already_answered: caller(409, 'read the approval; it has been answered'),

@@ -140,6 +140,18 @@ export const LIMITS = {
   export_answer_bytes: 4 * KiB,
   /** The last line of a part. */
   export_end_bytes: 256,
+  /** The most days for which a retention rule keeps something; without a number it is for ever. */
+  keep_days: 36_500,
+  /** A day of a retention rule. */
+  retention_day_ms: 86_400_000,
+  /** Legal holds of a tenant: a list that a person can still read. */
+  holds: 1_000,
+  /** Objects of runs that an archive asks in one go to remove what is due, one after the other. */
+  removals_at_once: 20,
+  /** Calls whose outputs or arguments one transaction removes. */
+  removal_calls: 50,
+  /** When an archive asks an object again that could not remove what is due. */
+  removal_retry_ms: 3_600_000,
   /** The manifest of a backup: about 250 bytes for each file, so a million files. */
   backup_manifest_bytes: 256 * MiB,
   /**

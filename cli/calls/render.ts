@@ -5,6 +5,7 @@ import { EDGE_EXECUTOR, ISOLATE } from '../../shared/evidence/statement.ts'
 import { inputFilesOf, type Plan } from '../../shared/plan/plan.ts'
 import type { Output as RouteOutput } from '../../shared/routes/client.ts'
 import type { Call, Decision } from '../../shared/wire/calls.ts'
+import { KEPT, removalText } from '../../shared/wire/retention.ts'
 import type { Paint } from '../shell/terminal-text.ts'
 import { columns, enforcementLabel, fileCount, inline, quoted, time } from '../shell/terminal-text.ts'
 
@@ -63,6 +64,10 @@ export function showCall(call: Call, paint: Paint): string {
     rows.push(['output', `${fileCount(kept)}: countersign calls outputs ${id}`])
   if (attestation !== undefined)
     rows.push(['attested', `${attestation.id} by ${attestation.executor} (${enforcementLabel(attestation)})`])
+  for (const kind of KEPT) {
+    const removal = call.removed?.[kind]
+    if (removal !== undefined) rows.push(['removed', removalText(kind, removal)])
+  }
   const text = (name: string, content: string) =>
     content === '' ? '' : `${paint.dim(`${name}:`)}\n${quoted(content)}`
   const shown =

@@ -1,18 +1,34 @@
 // The archive of sealed runs: one object for each tenant and day. It stores the entry of an object of
-// runs as it gets it, and knows nothing of what is in it.
+// runs as it gets it, and knows nothing of what is in it. When the tenant's retention rule no longer
+// keeps something of an entry, it asks the object to remove that and to seal itself again.
 
 import { DurableObject } from 'cloudflare:workers'
-import { and, eq, isNotNull, sql } from 'drizzle-orm'
+import { and, asc, eq, gt, isNotNull, lte, sql } from 'drizzle-orm'
+import { drizzle } from 'drizzle-orm/durable-sqlite'
 import migrations from '../../migrations/archive/migrations.js'
 import schemas from '../../migrations/archive/schemas.json' with { type: 'json' }
-import type { Env } from '../bindings.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import { KEPT, type RetentionRule } from '../../shared/wire/retention.ts'
+import { type Env, runsObjectNamed, tenantRetention } from '../bindings.ts'
 import { type Database, preparedOnce } from '../platform/database.ts'
+import { logError } from '../platform/error-log.ts'
 import { Tables } from '../platform/object-tables.ts'
 import type { EntryPart } from './entry.ts'
 import { entries, parts } from './tables.ts'
 
 /** A row takes this beside its bytes, for digest, keys and a share of a page. */
 const ROW_BYTES = 256
+
+/** What an object says of its new entry. */
+export type EntryFacts = {
+  /** What the object had seen (`entries.weight`). */
+  readonly weight: number
+  /** How many of `KEPT` were removed of the runs that were stored, and the time of their last event. */
+  readonly removed: number
+  readonly changed: number
+  /** All runs were stored: no part is kept from the entry before. */
+  readonly isWhole: boolean
+}
 
 const p = sql.placeholder
 const prepared = preparedOnce((db: Database) => ({
@@ -22,7 +38,12 @@ const prepared = preparedOnce((db: Database) => ({
     .where(and(eq(entries.object, p('object')), isNotNull(entries.index)))
     .prepare(),
   entry: db
-    .select({ id: entries.id, weight: entries.weight })
+    .select({
+      id: entries.id,
+      weight: entries.weight,
+      removed: entries.removed,
+      changed: entries.changed,
+    })
     .from(entries)
     .where(eq(entries.object, p('object')))
     .prepare(),
@@ -33,7 +54,14 @@ const prepared = preparedOnce((db: Database) => ({
     .prepare(),
   publish: db
     .update(entries)
-    .set({ weight: p('weight'), digest: p('digest'), index: p('index') } as never) // drizzle's types lack placeholders here
+    .set({
+      weight: p('weight'),
+      digest: p('digest'),
+      index: p('index'),
+      removed: p('removed'),
+      changed: p('changed'),
+      askAgainAt: 0,
+    } as never) // drizzle's types lack placeholders here
     .where(eq(entries.object, p('object')))
     .prepare(),
   part: db
@@ -63,6 +91,7 @@ const prepared = preparedOnce((db: Database) => ({
     .delete(entries)
     .where(eq(entries.object, p('object')))
     .prepare(),
+  askAgain: db.update(entries).set({ askAgainAt: 0 }).where(gt(entries.askAgainAt, 0)).prepare(),
   any: db.select({ id: entries.id }).from(entries).limit(1).prepare(),
 }))
 
@@ -71,8 +100,17 @@ export class ArchiveObject extends DurableObject<Env> {
   readonly #tables = new Tables(this.ctx, { migrations, schemas })
   readonly #q = prepared(this.ctx.storage)
 
+  get #name(): { tenant: string; archive: string } {
+    const [tenant, archive] = this.ctx.id.name?.split('/') ?? []
+    if (tenant === undefined || archive === undefined) throw new Error('the archive does not know its name')
+    return { tenant, archive }
+  }
+
   /** Stores parts that the next entry of the object will have. Resolves when they are on disk. */
   async stage(object: string, staged: readonly EntryPart[]): Promise<void> {
+    const { tenant, archive } = this.#name
+    // Before the first entry, so that the tenant knows each archive that has one.
+    if (!this.#tables.exist) await tenantRetention(this.env, tenant).noteArchive(archive)
     this.#tables.write(() => {
       this.#q.add.run({ object })
       const entry = this.#q.entry.get({ object })?.id
@@ -88,9 +126,10 @@ export class ArchiveObject extends DurableObject<Env> {
   async publish(
     object: string,
     index: EntryPart,
-    weight: number,
+    { weight, removed, changed, isWhole }: EntryFacts,
     digests: readonly string[],
   ): Promise<number | null> {
+    await this.#arm(Date.now() + LIMITS.retention_day_ms)
     return this.#tables.write(() => {
       const entry = this.#q.entry.get({ object })
       if (entry === undefined || (entry.weight ?? 0) > weight) return null
@@ -105,7 +144,14 @@ export class ArchiveObject extends DurableObject<Env> {
         others.delete(digest)
       }
       for (const digest of others.keys()) this.#q.dropPart.run({ entry: entry.id, digest })
-      this.#q.publish.run({ object, weight, digest: index.digest, index: Buffer.from(index.bytes) })
+      this.#q.publish.run({
+        object,
+        weight,
+        digest: index.digest,
+        index: Buffer.from(index.bytes),
+        removed: isWhole ? removed : Math.min(removed, entry.removed),
+        changed: isWhole ? changed : Math.max(changed, entry.changed ?? 0),
+      })
       return bytes
     })
   }
@@ -136,4 +182,85 @@ export class ArchiveObject extends DurableObject<Env> {
     await this.ctx.storage.deleteAll()
     this.#tables.forget()
   }
+
+  // ── Retention ──
+
+  /** The tenant's rule or its holds have changed. */
+  async ruleChanged(): Promise<void> {
+    if (!this.#tables.exist) return
+    this.#q.askAgain.run()
+    await this.#arm(Date.now() + 1)
+  }
+
+  /** Asks objects to remove what is due, and sets the alarm for the next one; for none, if nothing is. */
+  override async alarm(): Promise<void> {
+    if (!this.#tables.exist) return
+    const { tenant } = this.#name
+    const force = await tenantRetention(this.env, tenant).inForce()
+    if (force === null) return
+    const { rule } = force
+    const db = drizzle(this.ctx.storage)
+    const now = Date.now()
+    for (const { object } of dueEntries(db, rule, now)) {
+      // First, so that an object that fails is not asked again at once.
+      const askAgainAt = now + LIMITS.removal_retry_ms
+      db.update(entries).set({ askAgainAt }).where(eq(entries.object, object)).run()
+      await runsObjectNamed(this.env, tenant, object).removeExpired().catch(logError)
+    }
+    const next = nextDue(db, rule, now)
+    if (next !== null) await this.#arm(Math.max(next, Date.now() + 1))
+  }
+
+  /** Wakes the archive at `due` or earlier. */
+  async #arm(due: number): Promise<void> {
+    const at = await this.ctx.storage.getAlarm()
+    if (at === null || due < at) await this.ctx.storage.setAlarm(due)
+  }
+}
+
+/** Of each kind: entries of which it is the next to be removed, and for how long it is kept. */
+const levels = ({ keep }: RetentionRule): Array<{ removed: number; keptMs: number }> =>
+  KEPT.flatMap((kind, removed) => {
+    const days = keep[kind]
+    return days === null ? [] : [{ removed, keptMs: days * LIMITS.retention_day_ms }]
+  })
+
+/** The first entries of which something is due. An object under hold removes nothing. */
+const dueEntries = (db: Database, rule: RetentionRule, now: number) =>
+  levels(rule)
+    .flatMap(({ removed, keptMs }) =>
+      db
+        .select({ object: entries.object })
+        .from(entries)
+        .where(
+          and(eq(entries.removed, removed), lte(entries.changed, now - keptMs), lte(entries.askAgainAt, now)),
+        )
+        .orderBy(asc(entries.changed))
+        .limit(LIMITS.removals_at_once)
+        .all(),
+    )
+    .slice(0, LIMITS.removals_at_once)
+
+/** When something of an entry is next due, or an object is asked again; null if nothing ever is. */
+function nextDue(db: Database, rule: RetentionRule, now: number): number | null {
+  const first = levels(rule).map(({ removed, keptMs }) => {
+    const oldest = db
+      .select({ changed: entries.changed })
+      .from(entries)
+      .where(and(eq(entries.removed, removed), isNotNull(entries.changed), lte(entries.askAgainAt, now)))
+      .orderBy(asc(entries.changed))
+      .limit(1)
+      .get()
+    return oldest?.changed == null ? null : oldest.changed + keptMs
+  })
+  const isAsked = and(gt(entries.askAgainAt, 0), gt(entries.askAgainAt, now))
+  const again = db
+    .select({ at: entries.askAgainAt })
+    .from(entries)
+    .where(isAsked)
+    .orderBy(asc(entries.askAgainAt))
+    .limit(1)
+    .get()
+  const due = [...first, again?.at ?? null].filter((at) => at !== null)
+  return due.length === 0 ? null : Math.min(...due)
 }

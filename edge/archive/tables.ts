@@ -1,6 +1,7 @@
 // Tables of an ArchiveObject: the entries of sealed runs.
 
-import { blob, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
+import { sql } from 'drizzle-orm'
+import { blob, index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 
 /** An entry without an index is being written. */
 export const entries = sqliteTable(
@@ -13,8 +14,18 @@ export const entries = sqliteTable(
     weight: integer(),
     digest: text(),
     index: blob({ mode: 'buffer' }),
+    /** How many of `KEPT` the retention rule has removed of all its runs (shared/wire/retention.ts). */
+    removed: integer().notNull().default(0),
+    /** When something last happened in its runs. */
+    changed: integer(),
+    /** When its object may be asked to remove something, if it could not before. */
+    askAgainAt: integer('ask_again_at').notNull().default(0),
   },
-  (table) => [uniqueIndex('entries_object').on(table.object)],
+  (table) => [
+    uniqueIndex('entries_object').on(table.object),
+    index('entries_changed').on(table.removed, table.changed),
+    index('entries_asked').on(table.askAgainAt).where(sql`${table.askAgainAt} > 0`),
+  ],
 )
 
 /**

@@ -20,6 +20,7 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Approval, Edit } from '../../shared/wire/approvals.ts'
 import type { Decision } from '../../shared/wire/calls.ts'
+import type { Removed } from '../../shared/wire/retention.ts'
 import { approvedDecision } from './decision-of-record.ts'
 import { endAfterRestore, endedStatus, expire, refuse } from './endings.ts'
 import type { Used } from './usage.ts'
@@ -134,8 +135,8 @@ export type Status =
 /** A proposal with changed arguments, its decision, and the card to approve. */
 export type RevisedProposal = { proposal: Proposal; decision: Decision; prompt: ApprovalRecord['prompt'] }
 
-/** A stored call. */
-export type CallRecord = { proposal: Proposal; status: Status }
+/** A stored call. `removed`: what the retention rule of the tenant has removed of it since it ended. */
+export type CallRecord = { proposal: Proposal; status: Status; removed?: Removed }
 
 /** The principal who cancels a call. */
 export type Canceller = { readonly kind: 'agent' | 'operator'; readonly name: string }

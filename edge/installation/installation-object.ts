@@ -51,6 +51,10 @@ const UNREACHABLE = failure(
   'unavailable',
   'the change is recorded and takes effect as soon as the tenant can be reached',
 )
+const UNKNOWN_HOLDS = failure(
+  'unavailable',
+  'the tenant could not be asked for its legal holds, so nothing was deleted; try again',
+)
 
 export class InstallationObject extends DurableObject<Env> {
   readonly #db = openDatabase(this.ctx, { migrations, schemas })
@@ -187,6 +191,14 @@ export class InstallationObject extends DurableObject<Env> {
    * export, also a deleted one whose runs still wait for it.
    */
   async remove(name: string, withoutExport: boolean): Promise<Result<Tenant>> {
+    if (this.#row(name)?.state === 'suspended') {
+      // No operator of a suspended tenant can put a hold, so there is none after this either.
+      const held = await tenancy(this.env, name)
+        .holds()
+        .catch(() => null)
+      if (held === null) return err(UNKNOWN_HOLDS) // L6
+      if (held > 0) return err(failure('held', `the tenant has ${held} legal holds, so nothing was deleted`))
+    }
     if (!withoutExport) return this.#move(name, 'suspended', 'deleted', {})
     const state = this.#row(name)?.state
     const waits = state === 'deleted' && this.#known(name).erased === false

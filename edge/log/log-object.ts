@@ -36,6 +36,8 @@ import { leaves, nodes } from './tables.ts'
 /** The sources of leaves from the tenant's journals, each entry of which is a leaf without a call. */
 export const SKILL_JOURNAL = 'skills'
 export const UPSTREAM_JOURNAL = 'upstreams'
+export const TENANT_JOURNAL = 'tenant'
+const JOURNALS = [SKILL_JOURNAL, UPSTREAM_JOURNAL, TENANT_JOURNAL]
 
 /** The end of one call, as the run's journal records it. */
 export type Leaf = {
@@ -63,7 +65,7 @@ type EndedCall = {
   took_ms: number
 }
 
-const OF_CALLS = notInArray(leaves.run, [SKILL_JOURNAL, UPSTREAM_JOURNAL])
+const OF_CALLS = notInArray(leaves.run, JOURNALS)
 
 const hashOf = (journalHash: string): string => leafHash(Buffer.from(journalHash, 'hex'))
 
@@ -274,9 +276,9 @@ export class LogObject extends DurableObject<Env> {
     if (this.#rehearsing === until) this.#rehearsing = 0
   }
 
-  /** The number of ended calls: all leaves except those of the skill journal. */
+  /** The number of ended calls: all leaves except those of journals, each entry of which is one. */
   async endedCalls(): Promise<number> {
-    return this.#size - (this.#q.lastOf.get({ run: SKILL_JOURNAL })?.seq ?? 0)
+    return JOURNALS.reduce((size, run) => size - (this.#q.lastOf.get({ run })?.seq ?? 0), this.#size)
   }
 
   /** Numbers of the tenant's calls and runs that need no read of all of them. */

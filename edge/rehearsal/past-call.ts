@@ -15,6 +15,7 @@ import { isRead } from '../policy/attribute-reads.ts'
 export const UNREHEARSABLE = {
   agent: 'the agent has been revoked since',
   tool: 'this version of the tool is not on record',
+  removed: 'the retention rule of the tenant has removed its arguments',
   arguments: 'the planner can no longer make a plan from the arguments',
   run_budget: 'the run’s budget denied it, independently of policy',
   run_count: 'policy reads the run’s usage, and the run is too long to count it again',
@@ -50,6 +51,7 @@ export function rehearseCall(
 ): RehearsalOutcome {
   const { proposal, status } = then.call
   const { n } = proposal
+  if (then.call.removed?.arguments !== undefined) return { n, not: 'removed' }
   if (status.decision.code === 'budget_spent') return { n, not: 'run_budget' }
   const now = effectUnder(inForce, then)
   if ('not' in now) return { n, not: now.not }

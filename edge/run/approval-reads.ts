@@ -8,6 +8,7 @@ import type { Approval, Editable } from '../../shared/wire/approvals.ts'
 import { editable, type Preview, wholeChangesOf } from '../approvals/argument-edits.ts'
 import { type FullText, fullTexts, onYesOf } from '../approvals/card.ts'
 import { refusalToAnswer, withAnswer } from '../call/lifecycle.ts'
+import { removalOf } from '../call/removal.ts'
 import { stillCounts } from '../decision/decide.ts'
 import { byHumans, judgeAgain } from '../decision/proposal.ts'
 import { directoryOf } from '../directory/directory.ts'
@@ -51,6 +52,8 @@ export async function readFullTexts(run: RunContext, n: number): Promise<Result<
   const found = findApproval(run, n)
   if (!found.ok) return found
   const { row, record, approval } = found.value
+  const removed = removalOf(record, 'arguments')
+  if (removed !== undefined) return err(removed)
   const { redaction } = await directoryOf(run.env, row.record.tenant)
   return ok(fullTexts(approval.prompt, record.proposal.args, record.proposal.plan, redaction))
 }
@@ -59,6 +62,8 @@ export async function readFullTexts(run: RunContext, n: number): Promise<Result<
 export async function readEditable(run: RunContext, n: number): Promise<Result<Editable>> {
   const found = findApproval(run, n)
   if (!found.ok) return found
+  const removed = removalOf(found.value.record, 'arguments')
+  if (removed !== undefined) return err(removed)
   const { digest, args } = found.value.record.proposal
   const { redaction } = await directoryOf(run.env, found.value.row.record.tenant)
   return ok({ digest, arguments: editable(args, redaction) })

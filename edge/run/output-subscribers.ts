@@ -9,6 +9,7 @@ import { err, ok } from '../../shared/result.ts'
 import type { LiveEnd, LiveState } from '../../shared/wire/output-events.ts'
 import type { CallRecord } from '../call/lifecycle.ts'
 import { hasEnded } from '../call/lifecycle.ts'
+import { removalOf } from '../call/removal.ts'
 import { StreamSlots } from '../platform/stream-slots.ts'
 import { completeUtf8Length } from '../platform/utf8-boundary.ts'
 import { Waiters } from '../platform/waiters.ts'
@@ -68,6 +69,8 @@ export class OutputSubscribers {
   ): Promise<Result<OutputUpdate>> {
     const record = readCall()
     if (record === undefined) return err(NO_CALL)
+    const removed = removalOf(record, 'outputs')
+    if (removed !== undefined) return err(removed)
     const slot =
       subscriber === null ? ok(true) : this.#slots.enter(subscriber.id, subscriber.owner, Date.now())
     if (!slot.ok) return slot

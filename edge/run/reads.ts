@@ -12,6 +12,7 @@ import type { Run } from '../../shared/wire/runs.ts'
 import { identityOf } from '../bindings.ts'
 import type { CallRecord } from '../call/lifecycle.ts'
 import { hasEnded } from '../call/lifecycle.ts'
+import { removalOf } from '../call/removal.ts'
 import { isOwner, type RunOwner, type RunRow } from '../call/run.ts'
 import { digestInput, dryRunAgain } from '../decision/proposal.ts'
 import { directoryOf } from '../directory/directory.ts'
@@ -78,10 +79,14 @@ export async function readJournal(
 export function readAttestation(run: RunContext, agent: RunOwner | null, n: number): Result<Bundle> {
   const record = readableCall(run, agent, n)
   if (run.row === undefined || record === undefined) return err(NO_CALL)
-  const { tool, args, plan } = record.proposal
   const stored = run.store.attestation(n)
   if (stored === undefined) return err(NO_ATTESTATION)
-  return ok({ format: BUNDLE_FORMAT, ...stored, call: digestInput(run.row.record, n, tool, args, plan) })
+  const { tool, args, plan } = record.proposal
+  const call = digestInput(run.row.record, n, tool, args, plan)
+  const removed = record.removed?.arguments
+  const bundle = { format: BUNDLE_FORMAT, ...stored } as const
+  if (removed === undefined) return ok({ ...bundle, call })
+  return ok({ ...bundle, call: { ...call, arguments: null, plan: null }, removed })
 }
 
 export function readSnapshot(run: RunContext, agent: RunOwner | null, n: number): Result<PolicySnapshot> {
@@ -112,6 +117,8 @@ export async function explainCall(
 ): Promise<Result<DryRun>> {
   const record = readableCall(run, agent, n)
   if (run.row === undefined || record === undefined) return err(NO_CALL)
+  const removed = removalOf(record, 'arguments')
+  if (removed !== undefined) return err(removed)
   const directory = await directoryOf(run.env, run.row.record.tenant)
   const answers = record.status.approval?.answers ?? []
   const facts = run.usage.decisionFacts(directory, run.row, record, answers, null)

@@ -42,6 +42,7 @@ import type { OutputUpdate, StreamPosition, Subscriber } from './output-subscrib
 import * as reads from './reads.ts'
 import { rehearseRun, type Script } from './rehearse.ts'
 import { isNewRun } from './sealing/new-run.ts'
+import { removeExpired } from './sealing/removal.ts'
 import { runView } from './views.ts'
 import * as workerCalls from './worker-calls.ts'
 
@@ -296,6 +297,11 @@ export class RunObject extends DurableObject<Env> {
   /** One part of the export of the runs; null if there are none. */
   async exportPart(from: string): Promise<ExportPart | null> {
     return exportPart(this.#runs, from)
+  }
+
+  /** The archive has an entry of which the tenant's rule no longer keeps something. */
+  async removeExpired(): Promise<void> {
+    await removeExpired(this.#runs)
   }
 
   /** Part of deleting the tenant. */

@@ -36,7 +36,7 @@ export function runView({ record, cancelled, allowed, denied, seq, head }: RunRo
 
 export function callView(
   run: RunRecord,
-  { proposal, status }: CallRecord,
+  { proposal, status, removed }: CallRecord,
   kept: StoredOutput | null,
   publicUrl: string,
 ): Call {
@@ -59,7 +59,7 @@ export function callView(
           },
         }),
     ...(proposal.plan === null ? {} : { plan: proposal.plan }),
-    ...(proposal.asked === undefined
+    ...(proposal.asked === undefined || removed?.arguments !== undefined
       ? {}
       : { edited: { arguments: proposal.args, from: proposal.asked.digest } }),
     ...originMember(proposal.origin),
@@ -75,6 +75,7 @@ export function callView(
       : {}),
     ...(hasEnded(status) ? { ended_at_ms: status.at, result: resultOf(status, kept) } : {}),
     ...(hasEnded(status) && status.attestation !== null ? { attestation: status.attestation } : {}),
+    ...(removed === undefined ? {} : { removed }),
   }
 }
 

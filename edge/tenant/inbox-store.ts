@@ -136,6 +136,16 @@ export class InboxStore {
     if (written.length > 0) this.news.notify(written)
   }
 
+  /** Replaces ended approvals by what is left of them. */
+  redact(approvals: readonly Approval[]): void {
+    for (const approval of approvals)
+      this.#db
+        .update(inbox)
+        .set({ approval })
+        .where(and(eq(inbox.id, approval.id), eq(inbox.pending, false)))
+        .run()
+  }
+
   /** Newest first: takes the newest of each kind from the index, then merges them. */
   list({ status, alike, group, after }: ListQuery): ListedApproval[] {
     const last = after === undefined ? undefined : this.#at(after)

@@ -8,6 +8,7 @@ import { eraseObject } from '../platform/database.ts'
 import type { StreamSlots } from '../platform/stream-slots.ts'
 import { eraseOthers } from './erasure.ts'
 import type { ExportTargetStore } from './export-target-store.ts'
+import type { Retention } from './retention-store.ts'
 import type { StorageStore } from './storage-store.ts'
 import type { InstallationOrder, TenancyStore } from './tenancy-store.ts'
 
@@ -23,18 +24,21 @@ export class InstallationRequests extends RpcTarget {
   readonly #store: TenancyStore
   readonly #held: () => Promise<ReturnType<StorageStore['held']>>
   readonly #followers: StreamSlots
+  readonly #retention: Retention
   readonly #home: TenantHome
 
   constructor(
     store: TenancyStore,
     held: () => Promise<ReturnType<StorageStore['held']>>,
     followers: StreamSlots,
+    retention: Retention,
     home: TenantHome,
   ) {
     super()
     this.#store = store
     this.#held = held
     this.#followers = followers
+    this.#retention = retention
     this.#home = home
   }
 
@@ -52,6 +56,11 @@ export class InstallationRequests extends RpcTarget {
   /** The runs of a deleted tenant are removed without an export from now on. */
   async forgoExport(): Promise<void> {
     if (this.#store.state() === 'deleted') this.#home.exportTarget.remove()
+  }
+
+  /** How many legal holds there are: a tenant under hold is not deleted. */
+  async holds(): Promise<number> {
+    return (await this.#retention.holds()).length
   }
 
   /**

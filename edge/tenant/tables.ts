@@ -8,6 +8,7 @@ import type { Approval, Standing } from '../../shared/wire/approvals.ts'
 import type { ExportTarget } from '../../shared/wire/exports.ts'
 import type { IssuerSpec } from '../../shared/wire/issuers.ts'
 import type { AgentSpec, OperatorSpec } from '../../shared/wire/principals.ts'
+import type { Keep } from '../../shared/wire/retention.ts'
 import type { Skill, SkillState } from '../../shared/wire/skills.ts'
 import type { Quota, TenantState } from '../../shared/wire/tenants.ts'
 import type { ToolSpec } from '../../shared/wire/tools.ts'
@@ -342,13 +343,11 @@ export const revokedKeys = sqliteTable('revoked_keys', {
   reason: text().notNull(),
 })
 
+/** An operator's statement: why, who and when. */
+const stated = { reason: text().notNull(), by: text().notNull(), at: integer().notNull() }
+
 /** Parts that no skill may contain. */
-export const deniedParts = sqliteTable('denied_parts', {
-  pattern: text().primaryKey(),
-  reason: text().notNull(),
-  by: text().notNull(),
-  at: integer().notNull(),
-})
+export const deniedParts = sqliteTable('denied_parts', { pattern: text().primaryKey(), ...stated })
 
 /** Remote MCP servers. `revision` increases with each change of its address or authentication. */
 export const upstreams = sqliteTable('upstreams', {
@@ -365,19 +364,42 @@ export const upstreams = sqliteTable('upstreams', {
   refused: text({ mode: 'json' }).$type<{ tool: string; why: string }[]>().notNull(),
 })
 
+const journalColumns = {
+  seq: integer().primaryKey(),
+  at: integer().notNull(),
+  kind: text().notNull(),
+  body: text({ mode: 'json' }).$type<Record<string, unknown>>().notNull(),
+  hash: text().notNull(),
+  /** Whether the log has accepted it. */
+  logged: integer({ mode: 'boolean' }).notNull().default(false),
+}
+
 /** The journal of upstreams: hash-chained, and each entry is a leaf of the tenant's log. */
-export const upstreamJournal = sqliteTable(
-  'upstream_journal',
-  {
-    seq: integer().primaryKey(),
-    at: integer().notNull(),
-    kind: text().notNull(),
-    body: text({ mode: 'json' }).$type<Record<string, unknown>>().notNull(),
-    hash: text().notNull(),
-    /** Whether the log has accepted it. */
-    logged: integer({ mode: 'boolean' }).notNull().default(false),
-  },
-  (table) => [index('upstream_journal_logged').on(table.logged)],
+export const upstreamJournal = sqliteTable('upstream_journal', journalColumns, (table) => [
+  index('upstream_journal_logged').on(table.logged),
+])
+
+/** The journal of retention and legal holds, in the same way. */
+export const tenantJournal = sqliteTable('tenant_journal', journalColumns, (table) => [
+  index('tenant_journal_logged').on(table.logged),
+])
+
+/** Every retention rule, never changed; the last one is in force. */
+export const retentionRules = sqliteTable('retention_rules', {
+  rule: integer().primaryKey({ autoIncrement: true }),
+  keep: text({ mode: 'json' }).$type<Keep>().notNull(),
+  by: text().notNull(),
+  at: integer().notNull(),
+})
+
+/** Legal holds in force. `subject`: `tenant`, or the id of a run. */
+export const holds = sqliteTable('holds', { subject: text().primaryKey(), ...stated })
+
+/** Archives with entries. `notified`: the last entry of the tenant's journal that each was told of. */
+export const archives = sqliteTable(
+  'archives',
+  { name: text().primaryKey(), notified: integer().notNull() },
+  (table) => [index('archives_notified').on(table.notified)],
 )
 
 /**

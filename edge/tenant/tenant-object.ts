@@ -18,12 +18,14 @@ import type { AgentSpec, OperatorSpec } from '../../shared/wire/principals.ts'
 import type { Secret, SecretSpec } from '../../shared/wire/secrets.ts'
 import type { TenantUsage } from '../../shared/wire/tenants.ts'
 import type { Tool, ToolSpec } from '../../shared/wire/tools.ts'
+import type { UpstreamEntry } from '../../shared/wire/upstreams.ts'
 import type { ProvenWorker } from '../../shared/wire/workers.ts'
 import { DEFAULT_TENANT, type Env, identityOf, logObject, outboundNetwork } from '../bindings.ts'
 import { localGatekeepers, SUSPENDED } from '../directory/directory.ts'
 import type { Directory, Member } from '../directory/gatekeeper.ts'
 import { isOwnAgent } from '../directory/own-agents.ts'
 import type { SealedTarget } from '../export/target.ts'
+import { TENANT_JOURNAL, UPSTREAM_JOURNAL } from '../log/log-object.ts'
 import { Alarm } from '../platform/alarm.ts'
 import { openDatabase } from '../platform/database.ts'
 import { faultInAddress } from '../platform/outbound-fetch.ts'
@@ -41,19 +43,20 @@ import { ExportTargetStore } from './export-target-store.ts'
 import { type Changes, type InboxPage, type InboxQuery, InboxStore, type ListQuery } from './inbox-store.ts'
 import { InstallationRequests } from './installation-requests.ts'
 import { type IssuerRecord, IssuerStore } from './issuer-store.ts'
+import { Journal } from './journal-store.ts'
 import { LogDelivery } from './log-delivery.ts'
 import type { ApprovalMetrics } from './metrics.ts'
 import { type Expected, type PolicyPut, PolicyStore, type StoredPolicySet } from './policy-store.ts'
 import { type AgentRecord, type PrincipalRecord, PrincipalStore } from './principal-store.ts'
+import { Retention, type RetentionEntry } from './retention-store.ts'
 import { SecretStore } from './secret-store.ts'
 import { SkillJournal } from './skills/journal-store.ts'
 import { SkillRegistry } from './skills/skill-registry.ts'
 import { StandingIndex } from './standing-index-store.ts'
 import { type StorageRoom, StorageStore, storageFull } from './storage-store.ts'
-import { agents, meta, operators } from './tables.ts'
+import { agents, meta, operators, tenantJournal, upstreamJournal } from './tables.ts'
 import { TenancyStore } from './tenancy-store.ts'
 import { ToolStore } from './tool-store.ts'
-import { UpstreamJournal } from './upstream-journal-store.ts'
 import { UpstreamRegistry } from './upstream-registry.ts'
 import { UpstreamStore } from './upstream-store.ts'
 import { WorkerStore } from './worker-store.ts'
@@ -74,10 +77,12 @@ export class TenantObject extends DurableObject<Env> {
   readonly #tools = new ToolStore(this.#db, (write) => this.#change(write), this.#policySets)
   readonly #alarm = new Alarm(this.ctx.storage, () => null)
   readonly #skillJournal = new SkillJournal(this.#db)
-  readonly #upstreamJournal = new UpstreamJournal(this.#db)
+  readonly #upstreamJournal = new Journal<UpstreamEntry>(this.#db, UPSTREAM_JOURNAL, upstreamJournal)
+  readonly #tenantJournal = new Journal<RetentionEntry>(this.#db, TENANT_JOURNAL, tenantJournal)
   readonly #delivery = new LogDelivery(this.env, this.#tenant, this.#alarm, [
     this.#skillJournal,
     this.#upstreamJournal,
+    this.#tenantJournal,
   ])
   readonly #skills = new SkillRegistry(
     this.#db,
@@ -102,6 +107,15 @@ export class TenantObject extends DurableObject<Env> {
   readonly #inbox = new InboxStore(this.#db)
   readonly #storage = new StorageStore(this.#db)
   readonly #callsStored = new CallsStored(() => this.#askStored())
+  readonly #retention = new Retention(
+    this.#db,
+    (write) => this.ctx.storage.transactionSync(write),
+    this.#tenantJournal,
+    this.#delivery,
+    this.#alarm,
+    this.#inbox,
+    { env: this.env, tenant: this.#tenant },
+  )
   readonly #followers = new StreamSlots()
   /** MCP requests and hooks that are held; none longer than the longest wait. */
   readonly #holds = new StreamSlots(
@@ -114,6 +128,7 @@ export class TenantObject extends DurableObject<Env> {
     this.#tenancy,
     () => this.#held(),
     this.#followers,
+    this.#retention,
     {
       ctx: this.ctx,
       env: this.env,
@@ -378,7 +393,12 @@ export class TenantObject extends DurableObject<Env> {
   }
   override async alarm(): Promise<void> {
     this.#alarm.rang()
-    await this.#delivery.send()
+    await Promise.all([this.#delivery.send(), this.#retention.notifyArchives()])
+  }
+
+  /** The RPC target for retention and legal holds. */
+  get retention(): Retention {
+    return this.#retention
   }
 
   // ── Upstreams ──

@@ -13,6 +13,7 @@ import type {
   Upstream,
   UpstreamAcceptance,
   UpstreamDiff,
+  UpstreamEntry,
   UpstreamSpec,
   UpstreamTool,
   UpstreamWithTools,
@@ -24,8 +25,8 @@ import { faultInAddress } from '../platform/outbound-fetch.ts'
 import type { Era } from '../upstreams/client.ts'
 import { lookAt } from '../upstreams/look.ts'
 import { checkServer } from '../upstreams/server-spec.ts'
+import type { Journal } from './journal-store.ts'
 import type { LogDelivery } from './log-delivery.ts'
-import type { UpstreamJournal } from './upstream-journal-store.ts'
 import type { UpstreamStore } from './upstream-store.ts'
 
 /** Tools of our own begin with it. */
@@ -36,14 +37,19 @@ type Looked = { readonly revision: number; readonly at: number; readonly era: Er
 
 export class UpstreamRegistry extends RpcTarget {
   readonly #store: UpstreamStore
-  readonly #journal: UpstreamJournal
+  readonly #journal: Journal<UpstreamEntry>
   readonly #env: Env
   readonly #tenant: string
   readonly #delivery: LogDelivery
   readonly #looked = new Map<string, Looked>()
   readonly #underWay = new Map<string, Promise<Result<Era, string>>>()
 
-  constructor(store: UpstreamStore, journal: UpstreamJournal, delivery: LogDelivery, { env, tenant }: Place) {
+  constructor(
+    store: UpstreamStore,
+    journal: Journal<UpstreamEntry>,
+    delivery: LogDelivery,
+    { env, tenant }: Place,
+  ) {
     super()
     this.#store = store
     this.#journal = journal

@@ -13,6 +13,7 @@ import type {
   Upstream,
   UpstreamAcceptance,
   UpstreamDiff,
+  UpstreamEntry,
   UpstreamSpec,
   UpstreamTool,
   UpstreamToolState,
@@ -32,9 +33,9 @@ import {
 } from '../upstreams/definition.ts'
 import { changesBetween } from '../upstreams/definition-diff.ts'
 import type { Look } from '../upstreams/look.ts'
+import type { Journal } from './journal-store.ts'
 import { upstreams, upstreamTools } from './tables.ts'
 import type { ToolStore } from './tool-store.ts'
-import type { UpstreamJournal } from './upstream-journal-store.ts'
 
 type Row = typeof upstreams.$inferSelect
 type ToolRow = typeof upstreamTools.$inferSelect
@@ -52,9 +53,14 @@ export class UpstreamStore {
   readonly #db: Database
   readonly #change: Change
   readonly #tools: ToolStore
-  readonly #journal: Pick<UpstreamJournal, 'append'>
+  readonly #journal: Pick<Journal<UpstreamEntry>, 'append'>
 
-  constructor(db: Database, change: Change, tools: ToolStore, journal: Pick<UpstreamJournal, 'append'>) {
+  constructor(
+    db: Database,
+    change: Change,
+    tools: ToolStore,
+    journal: Pick<Journal<UpstreamEntry>, 'append'>,
+  ) {
     this.#db = db
     this.#change = change
     this.#tools = tools
@@ -85,7 +91,7 @@ export class UpstreamStore {
       before !== undefined && canonical(identityOf(before)) === canonical(identityOf({ name, spec }))
     const write = (): void => {
       this.#db.insert(upstreams).values(row).onConflictDoUpdate({ target: upstreams.name, set: row }).run()
-      this.#journal.append('upstream.put', name, { ...spec, by })
+      this.#journal.append('upstream.put', { upstream: name, ...spec, by })
       if (before !== undefined && !isSame) this.#distrust(name)
     }
     const put = new Map((isSame ? this.#rows(name) : []).flatMap((tool) => contractOf({ name, spec }, tool)))
@@ -121,7 +127,7 @@ export class UpstreamStore {
     const done = this.#tools.changeUpstream(name, { put: new Map(), remove: names }, by, () => {
       this.#db.delete(upstreamTools).where(eq(upstreamTools.upstream, name)).run()
       this.#db.delete(upstreams).where(eq(upstreams.name, name)).run()
-      this.#journal.append('upstream.removed', name, { by })
+      this.#journal.append('upstream.removed', { upstream: name, by })
     })
     return done.ok ? ok({ done: true }) : done
   }
@@ -186,7 +192,8 @@ export class UpstreamStore {
     const done = this.#tools.changeUpstream(name, { put, remove: [] }, by, () => {
       this.#update(tool, pinned)
       const before = row.pinnedDigest
-      this.#journal.append('upstream.tool_accepted', name, { tool, definition, before, ...terms, by })
+      const accepted = { upstream: name, tool, definition, before, ...terms, by }
+      this.#journal.append('upstream.tool_accepted', accepted)
     })
     return done.ok ? ok(toolView({ ...row, ...pinned })) : done
   }
@@ -204,7 +211,12 @@ export class UpstreamStore {
     }
     const done = this.#tools.changeUpstream(name, { put: new Map(), remove: [tool] }, by, () => {
       this.#update(tool, unpinned)
-      this.#journal.append('upstream.tool_withdrawn', name, { tool, definition: row.pinnedDigest, by })
+      this.#journal.append('upstream.tool_withdrawn', {
+        upstream: name,
+        tool,
+        definition: row.pinnedDigest,
+        by,
+      })
     })
     return done.ok ? ok(toolView({ ...row, ...unpinned })) : done
   }
@@ -276,7 +288,7 @@ export class UpstreamStore {
     this.#update(row.name, { ...seen, quarantined: true })
     const { name: tool, upstream, pinnedDigest: definition } = row
     const shown = seen.seenDigest ?? null
-    this.#journal.append('upstream.tool_quarantined', upstream, { tool, definition, shown })
+    this.#journal.append('upstream.tool_quarantined', { upstream, tool, definition, shown })
   }
 
   #row(name: string): Row | undefined {

@@ -24,6 +24,7 @@ import m0021 from './0021_upstreams.sql';
 import m0022 from './0022_upstream_journal.sql';
 import m0023 from './0023_shared_runs.sql';
 import m0024 from './0024_export_target.sql';
+import m0025 from './0025_retention.sql';
 
   export default {
     journal,
@@ -52,7 +53,8 @@ m0020,
 m0021,
 m0022,
 m0023,
-m0024
+m0024,
+m0025
     }
   }
   

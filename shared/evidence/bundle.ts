@@ -9,6 +9,7 @@ import { CHECK_NAMES, type CheckKey } from './checks.ts'
 import { contradictions } from './contradictions.ts'
 import { Envelope, payloadBytes, signedByExactly } from './dsse.ts'
 import { PublicKey } from './ed25519.ts'
+import { Removal } from './removal.ts'
 import type { DigestInput, Facts } from './statement.ts'
 import {
   BY_EDGE,
@@ -56,6 +57,8 @@ export const Bundle = z.strictObject({
     arguments: z.json(),
     plan: Plan.nullable(),
   }),
+  /** The tenant's retention rule has removed arguments and plan, which are null. Their digests are signed. */
+  removed: Removal.optional(),
 })
 export type Bundle = z.infer<typeof Bundle>
 
@@ -140,30 +143,11 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
     return { ok: false, checks }
 
   const at = (name: keyof Facts): string => `/predicate/facts/${name}`
-  const { plan } = bundle.call
-  const named = (['tenant', 'run', 'call', 'tool'] as const).find(
-    (name) => canonical(facts[name]) !== canonical(bundle.call[name]),
+  const { call } = bundle
+  const differs = (['tenant', 'run', 'call', 'tool'] as const).find(
+    (name) => canonical(facts[name]) !== canonical(call[name]),
   )
-  const bounded = (['limits', 'egress'] as const).find(
-    (name) => canonical(facts[name]) !== canonical(plan?.[name] ?? null),
-  )
-  holds(
-    'the digest covers these arguments and this plan',
-    facts.digest === callDigest(bundle.call as DigestInput),
-    at('digest'),
-  )
-  holds('the facts name the same call', named === undefined, named && at(named))
-  holds(
-    'the arguments digest matches',
-    facts.args_sha256 === digestOf(bundle.call.arguments),
-    at('args_sha256'),
-  )
-  holds(
-    'the plan digest matches',
-    facts.plan_sha256 === (plan === null ? null : digestOf(plan)),
-    at('plan_sha256'),
-  )
-  holds('limits and egress are the plan’s', bounded === undefined, bounded && at(bounded))
+  holds('the facts name the same call', differs === undefined, differs && at(differs))
   const approved = facts.decision.effect !== 'ask' || grant === null || approvedBySomeone(facts)
   holds('an approval exists where policy asks for one', approved, at('approval'))
   holds(
@@ -173,14 +157,46 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
   )
   if (grant === null) holds('no grant is included where none was issued', bundle.grant === null)
   const granted = bundle.grant === null || grant === null ? null : grantIn(bundle.grant, edge, edgeKey)
+  if (bundle.removed !== undefined) {
+    // Only whoever has the arguments can check the rest. The edge did, before it signed.
+    const same = grant === null || (granted !== null && digestOf(granted) === grant.sha256)
+    holds(CHECK_NAMES.grant, same, '/predicate/grant')
+    holds(ARGUMENTS_REMOVED, call.arguments === null && call.plan === null)
+  } else checks.push(...checksOfPlan(statement, call, granted))
+  return { ok: checks.every((check) => check.ok), checks, statement }
+}
+
+/** A bundle without arguments passes with this check in place of those that need them. */
+export const ARGUMENTS_REMOVED =
+  'the arguments were removed by the tenant’s retention rule: only their digest is signed, and nothing compares the plan'
+
+/** The checks that need the arguments and the plan. */
+function* checksOfPlan(statement: Statement, call: Bundle['call'], granted: Grant | null): Generator<Check> {
+  const { facts } = statement.predicate
+  const { plan } = call
+  const check = (name: string, ok: boolean, at?: string): Check =>
+    ok || at === undefined ? { name, ok } : { name, ok, at }
+  const at = (name: keyof Facts): string => `/predicate/facts/${name}`
+  const bounded = (['limits', 'egress'] as const).find(
+    (name) => canonical(facts[name]) !== canonical(plan?.[name] ?? null),
+  )
+  const covered = facts.digest === callDigest(call as DigestInput) // JSON, as it was read
+  yield check('the digest covers these arguments and this plan', covered, at('digest'))
+  yield check(
+    'the arguments digest matches',
+    facts.args_sha256 === digestOf(call.arguments),
+    at('args_sha256'),
+  )
+  const isPlan = facts.plan_sha256 === (plan === null ? null : digestOf(plan))
+  yield check('the plan digest matches', isPlan, at('plan_sha256'))
+  yield check('limits and egress are the plan’s', bounded === undefined, bounded && at(bounded))
   const found = contradictions(statement, { grant: granted, plan })
   for (const [what, name] of Object.entries(CHECK_NAMES) as [CheckKey, string][]) {
     // `Object.entries` loses the key type
     const faults = found.filter((one) => one.what === what).slice(0, MAX_FAULTS)
-    if (faults.length === 0) holds(name, true)
-    for (const { at } of faults) holds(name, false, at)
+    if (faults.length === 0) yield check(name, true)
+    for (const fault of faults) yield check(name, false, fault.at)
   }
-  return { ok: checks.every((check) => check.ok), checks, statement }
 }
 
 /** Faults listed per check. */

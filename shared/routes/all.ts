@@ -13,6 +13,7 @@ import { OPERATORS } from './operators.ts'
 import { POLICIES } from './policies.ts'
 import { PUBLIC } from './public.ts'
 import { REHEARSALS } from './rehearsals.ts'
+import { RETENTION } from './retention.ts'
 import { SECRETS } from './secrets.ts'
 import { SKILL_STORAGE } from './skill-storage.ts'
 import { SKILL_TRIALS } from './skill-trials.ts'
@@ -33,6 +34,7 @@ export const ROUTES = {
   ...POLICIES,
   ...REHEARSALS,
   ...EXPORTS,
+  ...RETENTION,
   ...ISSUERS,
   ...SECRETS,
   ...SKILL_TRIALS,

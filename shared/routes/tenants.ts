@@ -102,7 +102,7 @@ export const TENANTS = routes({
     }),
     status: 200,
     result: Tenant,
-    failures: ['not_found', 'conflict', 'invalid_request', 'unavailable'],
+    failures: ['not_found', 'conflict', 'invalid_request', 'held', 'unavailable'],
   },
   readInstallationJournal: {
     method: 'GET',

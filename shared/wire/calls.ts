@@ -7,6 +7,7 @@ import { ApprovalId, CallId, RunId, Sha256, Time, ToolName } from '../fields.ts'
 import { OutputFiles } from '../plan/call-files.ts'
 import { Plan } from '../plan/plan.ts'
 import { DecisionCode, Explanation } from './explanation.ts'
+import { Removed } from './retention.ts'
 
 export const Decision = z.strictObject({
   effect: Effect,
@@ -76,6 +77,8 @@ export const Call = z.strictObject({
   origin: CallOrigin.optional(),
   created_at_ms: Time,
   ended_at_ms: Time.optional(),
+  /** The kinds that the tenant's retention rule has removed. Digests and attestation stay. */
+  removed: Removed.optional(),
 })
 export type Call = z.infer<typeof Call>
 

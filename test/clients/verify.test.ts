@@ -109,7 +109,13 @@ describe('digests', () => {
 })
 
 describe('bundles', () => {
-  const whole = { executed: executedBundle(), denied: deniedBundle() }
+  const executed = executedBundle()
+  const removed: Bundle = {
+    ...executed,
+    call: { ...executed.call, arguments: null, plan: null },
+    removed: { at_ms: 1, rule: 1, days: 1 },
+  }
+  const whole = { executed, denied: deniedBundle(), removed }
   const tampered = Object.values(whole).flatMap((bundle) =>
     paths(bundle).flatMap((path) => others(reached(bundle, path)).map((to) => changed(bundle, path, to))),
   )
@@ -122,7 +128,7 @@ describe('bundles', () => {
       ).toBe(true)
       expect(portable.verify(bundle, KEYS, { call: 'call_of_another' }).ok).toBe(false)
     }
-    expect(python(Object.values(whole).map((bundle) => ({ bundle, keys: KEYS })))).toEqual([true, true])
+    expect(python(Object.values(whole).map((bundle) => ({ bundle, keys: KEYS })))).toEqual([true, true, true])
   })
 
   test('J01 the bundled verifier gives each tampered bundle the verdict of the edge’s code', () => {

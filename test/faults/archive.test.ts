@@ -16,7 +16,7 @@ import { attested, journalOf } from '../support/auditor.ts'
 import { countersign } from '../support/countersign.ts'
 import { eventually } from '../support/eventually.ts'
 import { Fixtures, refusalOf, unwrap } from '../support/fixtures.ts'
-import { HurtStack, insist, revive, strike } from '../support/stack/hurt-stack.ts'
+import { HurtStack, insist, whileDead as whileEdgeDead } from '../support/stack/hurt-stack.ts'
 import { objectId } from '../support/stack/object-file.ts'
 import { installation, newTenant } from '../support/tenants.ts'
 import { PeerWorker } from '../support/worker/peer-worker.ts'
@@ -81,12 +81,7 @@ const sealed = (run: string, tenant?: string): Promise<true> =>
     throw new Error(`${error.message}; it has ${JSON.stringify(rows)}`, { cause: error })
   })
 
-/** Ends the edge with SIGKILL, changes its files, and starts it again. */
-async function whileDead(change: () => void): Promise<void> {
-  await strike(hurt.stack.edge)
-  change()
-  await revive(hurt.stack.edge)
-}
+const whileDead = (change: () => void): Promise<void> => whileEdgeDead(hurt.stack.edge, change)
 
 // ── Calls ──
 

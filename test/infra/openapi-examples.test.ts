@@ -167,6 +167,16 @@ async function exports({ root }: Actors): Promise<void> {
   await record(root, 'deleteExportTarget', {})
 }
 
+async function retention({ root }: Actors): Promise<void> {
+  const params = { subject: 'tenant' }
+  await record(root, 'putRetention', { body: { outputs: 90, arguments: 365 } })
+  await record(root, 'readRetention', {})
+  await record(root, 'putHold', { params, body: why })
+  await record(root, 'listHolds', {})
+  await record(root, 'liftHold', { params, body: why })
+  await record(root, 'readTenantJournal', { query: { after: 0 } })
+}
+
 async function tools({ root, agent }: Actors): Promise<void> {
   const shape = { type: 'object', required: ['to'], additionalProperties: false }
   await record(root, 'putTool', {
@@ -515,6 +525,7 @@ test('a real edge accepts each request of the API description’s examples and a
   await agentDeliveries(all)
   await skills(all)
   await evidence()
+  await retention(all)
   await tenants()
   await endOfDay(all, peer)
   expect(Object.keys(recorded).sort()).toEqual(described.map(([name]) => name).sort())

@@ -242,12 +242,12 @@ export const AGREEMENT: readonly Held[] = [
         'The keys of one tenant verify what another tenant’s edge signed.',
       ],
       [
-        'facts.digest === callDigest(bundle.call as DigestInput)',
+        'facts.digest === callDigest(call as DigestInput)',
         'true',
         'Arguments beside an attestation are swapped, and it still verifies.',
       ],
       [
-        'facts.args_sha256 === digestOf(bundle.call.arguments)',
+        'facts.args_sha256 === digestOf(call.arguments)',
         'true',
         'The digest of the arguments in an attestation means nothing.',
       ],
@@ -260,6 +260,16 @@ export const AGREEMENT: readonly Held[] = [
         'if (!signedByExactly(envelope, GRANT_TYPE, new Map([[kid, x]]))) return null',
         '',
         'A worker invents the grant that it shows.',
+      ],
+      [
+        'call.arguments === null && call.plan === null',
+        'true',
+        'Swapped arguments pass as those of a call whose arguments were removed.',
+      ],
+      [
+        'digestOf(granted) === grant.sha256',
+        'true',
+        'Another grant is shown for a call whose arguments were removed.',
       ],
     ],
   },

@@ -6,6 +6,8 @@ const ENTRY = ['test/edge/archive/entry.test.ts']
 const REST = ['test/edge/run/sealing.test.ts']
 const ROWS = ['test/edge/run/sealed-rows.test.ts']
 const SEALED = ['test/faults/archive.test.ts']
+const REMOVED = ['test/edge/call/removal.test.ts']
+const RETENTION = ['test/faults/retention.test.ts']
 
 export const ARCHIVES: readonly Held[] = [
   {
@@ -178,5 +180,51 @@ export const ARCHIVES: readonly Held[] = [
         'The edge looks for sealed runs in another archive than the one that it says, and backups miss days.',
       ],
     ],
+  },
+  {
+    area: 'archives',
+    file: 'edge/call/removal.ts',
+    tests: REMOVED,
+    lines: [
+      ['ms >= days * dayMs', 'true', 'Outputs are removed before their time.'],
+      ['days !== null &&', '', 'A rule that keeps for ever removes at once.'],
+      ['args: {}, plan: null', 'plan: null', 'Removed arguments stay on the disk.'],
+      ["command: '', plan: '', arguments: ''", '', 'The card of an approval shows removed arguments.'],
+    ],
+  },
+  {
+    area: 'archives',
+    file: 'edge/run/sealing/removal.ts',
+    tests: RETENTION,
+    lines: [
+      [
+        'if (force === null || force.held.includes(archived.object)) return',
+        'if (force === null) return',
+        'A run under legal hold loses its outputs and arguments.',
+      ],
+      [
+        'await retention.redact(page.approvals)',
+        '',
+        'The inbox shows the arguments of a call after the rule has removed them.',
+      ],
+    ],
+  },
+  {
+    area: 'archives',
+    file: 'edge/tenant/retention-store.ts',
+    tests: RETENTION,
+    lines: [
+      [
+        '|| held.some(({ subject }) => subject === WHOLE)',
+        '',
+        'A tenant under legal hold loses outputs and arguments.',
+      ],
+    ],
+  },
+  {
+    area: 'archives',
+    file: 'edge/installation/installation-object.ts',
+    tests: RETENTION,
+    lines: [['if (held > 0)', 'if (false)', 'A tenant under legal hold is deleted.']],
   },
 ]

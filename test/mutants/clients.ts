@@ -65,6 +65,11 @@ export const CLIENTS: readonly Held[] = [
         'holds(name, True, at)',
         'In Python a report that contradicts its plan is verified.',
       ],
+      [
+        'about["arguments"] is None and about["plan"] is None',
+        'True',
+        'In Python swapped arguments pass as those of a call whose arguments were removed.',
+      ],
     ],
   },
   {

@@ -96,12 +96,12 @@ export const UPSTREAMS: readonly Held[] = [
     titled: 'every registration, acceptance',
     lines: [
       [
-        "this.#journal.append('upstream.tool_accepted', name, { tool, definition, before, ...terms, by })",
+        "this.#journal.append('upstream.tool_accepted', accepted)",
         '',
         'Nobody can say later who accepted a definition that misled a model.',
       ],
       [
-        "this.#journal.append('upstream.tool_quarantined', upstream, { tool, definition, shown })",
+        "this.#journal.append('upstream.tool_quarantined', { upstream, tool, definition, shown })",
         '',
         'Nobody can say later that a server has shown another definition.',
       ],

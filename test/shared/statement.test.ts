@@ -3,7 +3,7 @@
 
 import { describe, expect, test } from 'vitest'
 import { canonical, digestOf, EVIDENCE_BOUNDS, parseJson } from '../../shared/bytes/json.ts'
-import { Bundle, verifyBundle } from '../../shared/evidence/bundle.ts'
+import { ARGUMENTS_REMOVED, Bundle, verifyBundle } from '../../shared/evidence/bundle.ts'
 import { contradictions } from '../../shared/evidence/contradictions.ts'
 import { countersign, seal } from '../../shared/evidence/dsse.ts'
 import { EDGE_EXECUTOR, STATEMENT_TYPE } from '../../shared/evidence/statement.ts'
@@ -331,6 +331,36 @@ test('T01 a statement that a call with a plan was released contradicts the plan'
     contradictions(released, { grant: null, plan }).filter(({ at }) => at === '/predicate/state')
   expect(ofState(null)).toEqual([])
   expect(ofState(executed.call.plan)).toEqual([{ at: '/predicate/state', what: 'ending' }])
+})
+
+describe('a bundle whose arguments a retention rule has removed', () => {
+  const removed = { at_ms: NOW, rule: 3, days: 30 }
+  const without = (bundle: Bundle): Bundle => ({
+    ...bundle,
+    call: { ...bundle.call, arguments: null, plan: null },
+    removed,
+  })
+
+  test('verifies, and says that nothing compares the plan', () => {
+    for (const bundle of [executed, denied]) {
+      const { ok, checks } = verifyBundle(without(bundle), KEYS)
+      expect([ok, checks.at(-1)?.name]).toEqual([true, ARGUMENTS_REMOVED])
+    }
+    expect(failed({ ...without(executed), removed: undefined } as unknown as Bundle)).not.toEqual([])
+  })
+
+  test('T01 is refused with other arguments, another grant, without its grant, or with another call', () => {
+    const bundle = without(executed)
+    const grant = 'the grant is the edge’s, for this call and worker'
+    expect(failed({ ...executed, removed })).toEqual([ARGUMENTS_REMOVED])
+    expect(failed({ ...bundle, call: { ...bundle.call, arguments: {} } })).toEqual([ARGUMENTS_REMOVED])
+    expect(failed({ ...bundle, grant: null })).toEqual([grant])
+    expect(failed({ ...bundle, grant: regrant(executed, { fence: 2 }).grant })).toEqual([grant])
+    expect(failed(regrant(bundle, {}, { ...STRANGER, kid: EDGE.kid }))).toEqual([grant])
+    expect(failed({ ...bundle, call: { ...bundle.call, run: denied.call.call } })).toEqual([
+      'the facts name the same call',
+    ])
+  })
 })
 
 describe('T01 the grant', () => {

@@ -65,6 +65,7 @@ export type Code =
   | 'foreign_origin'
   | 'grant_invalid'
   | 'headers_too_large'
+  | 'held'
   | 'idempotency_key_reused'
   | 'internal'
   | 'invalid_arguments'
@@ -101,6 +102,7 @@ export type Code =
   | 'publisher_unknown'
   | 'queue_full'
   | 'quota_exceeded'
+  | 'removed'
   | 'replayed'
   | 'restored'
   | 'run_cancelled'
@@ -470,6 +472,18 @@ export type Call = {
   readonly origin?: CallOrigin
   readonly created_at_ms: number
   readonly ended_at_ms?: number
+  readonly removed?: {
+    readonly outputs?: {
+      readonly at_ms: number
+      readonly rule: number
+      readonly days: number
+    }
+    readonly arguments?: {
+      readonly at_ms: number
+      readonly rule: number
+      readonly days: number
+    }
+  }
 }
 
 export type DryRun = {
@@ -517,6 +531,11 @@ export type Bundle = {
     readonly tool: ToolRef
     readonly arguments: unknown
     readonly plan: Plan | null
+  }
+  readonly removed?: {
+    readonly at_ms: number
+    readonly rule: number
+    readonly days: number
   }
 }
 

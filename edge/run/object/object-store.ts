@@ -7,6 +7,7 @@ import { drizzle } from 'drizzle-orm/durable-sqlite'
 import migrations from '../../../migrations/run/migrations.js'
 import schemas from '../../../migrations/run/schemas.json' with { type: 'json' }
 import { LIMITS } from '../../../shared/limits.ts'
+import { KEPT, type Kept } from '../../../shared/wire/retention.ts'
 import type { Page, Row } from '../../archive/entry.ts'
 import type { RunRecord } from '../../call/run.ts'
 import { Tables } from '../../platform/object-tables.ts'
@@ -191,6 +192,21 @@ export class ObjectStore {
     if (this.#lastEntryAt !== undefined || !this.tables.exist) return this.#lastEntryAt ?? 0
     const last = this.#db.select({ at: journal.at }).from(journal).orderBy(desc(journal.seq)).limit(1)
     return last.get()?.at ?? 0
+  }
+
+  /** How many of `KEPT` the retention rule has removed of every stored call. */
+  removedOfAll(): number {
+    const keeps = (kind: Kept) => sql`${calls.record} ->> ${`$.removed.${kind}`} is null`
+    const kept = KEPT.findIndex(
+      (kind) => this.#db.select({ n: calls.n }).from(calls).where(keeps(kind)).limit(1).get() !== undefined,
+    )
+    return kept === -1 ? KEPT.length : kept
+  }
+
+  /** When an entry was last added to a journal of any stored run; 0 without one. Reads all entries. */
+  lastOfAll(): number {
+    const latest = sql<number | null>`max(${journal.at})`
+    return this.#db.select({ at: latest }).from(journal).get()?.at ?? 0
   }
 
   /** Whether the object has calls, and the inbox has the approvals of all. */

@@ -134,6 +134,17 @@ export class Runs {
    */
   async alarm(): Promise<void> {
     if (this.#alarm.rang()) for (const { run } of this.#held.values()) run.leases.restartAll()
+    await this.#workOff()
+  }
+
+  /** Something was removed of all calls: their entry is replaced now. */
+  async sealAgain(): Promise<void> {
+    this.unsealedAt = 0
+    await this.#workOff()
+  }
+
+  /** Does what is due, delivers news, and seals the object if it has rested. */
+  async #workOff(): Promise<void> {
     if (!this.store.tables.exist) return
     if (await isDeleted(this.env, this.archived.tenant)) return this.erase()
     const due = isShared(this.archived.object) ? this.store.runsDue(Date.now()) : this.store.runs

@@ -53,7 +53,8 @@ export async function sealIfRested(runs: Runs): Promise<void> {
 async function seal(runs: Runs, since: number): Promise<number | null> {
   const { changes, store, archived } = runs
   const { archive, object } = archived
-  const parts: PartRef[] = [...(await archived.kept())]
+  const kept = await archived.kept()
+  const parts: PartRef[] = [...kept]
   const rows = new RestingRows(store)
   let staged: EntryPart[] = []
   let [ofRun, runBytes] = [-1, 0]
@@ -73,9 +74,10 @@ async function seal(runs: Runs, since: number): Promise<number | null> {
   await archive.stage(object, staged)
   const index = { migration: store.tables.migration, next: store.next, parts }
   const weight = parts.reduce((sum, part) => sum + part.weight, 0)
+  const age = { removed: store.removedOfAll(), changed: rows.changed, isWhole: kept.length === 0 }
   const digests = parts.map(({ digest }) => digest)
   if (runs.changes !== changes) return Date.now()
-  const bytes = await archive.publish(object, sealIndex(object, index), weight, digests)
+  const bytes = await archive.publish(object, sealIndex(object, index), { weight, ...age }, digests)
   if (bytes === null || runs.changes !== changes) return Date.now()
   await runs.log.reportSealed(archived.tenant, object, bytes)
   if (runs.changes !== changes) return Date.now()

@@ -249,6 +249,13 @@ export async function revive(part: Child): Promise<void> {
   if (!started.ok) throw new Error(started.error)
 }
 
+/** Ends the part with SIGKILL, changes its files, and starts it again. */
+export async function whileDead(part: Child, change: () => void): Promise<void> {
+  await strike(part)
+  change()
+  await revive(part)
+}
+
 /** This many seconds with a random fraction, by which the test finds the process. */
 export const about = (seconds: number): string => `${seconds}.${randomInt(100_000, 1_000_000)}`
 

@@ -68,6 +68,7 @@ Code = Literal[
     "foreign_origin",
     "grant_invalid",
     "headers_too_large",
+    "held",
     "idempotency_key_reused",
     "internal",
     "invalid_arguments",
@@ -104,6 +105,7 @@ Code = Literal[
     "publisher_unknown",
     "queue_full",
     "quota_exceeded",
+    "removed",
     "replayed",
     "restored",
     "run_cancelled",
@@ -842,6 +844,44 @@ class CallAttestation(_CallAttestationRequired, _CallAttestationOptional):
     """Fields of `CallAttestation`."""
 
 
+_CallRemovedOutputsRequired = TypedDict("_CallRemovedOutputsRequired", {
+    "at_ms": int,
+    "rule": int,
+    "days": int,
+})
+_CallRemovedOutputsOptional = TypedDict("_CallRemovedOutputsOptional", {
+}, total=False)
+
+
+class CallRemovedOutputs(_CallRemovedOutputsRequired, _CallRemovedOutputsOptional):
+    """Fields of `CallRemovedOutputs`."""
+
+
+_CallRemovedArgumentsRequired = TypedDict("_CallRemovedArgumentsRequired", {
+    "at_ms": int,
+    "rule": int,
+    "days": int,
+})
+_CallRemovedArgumentsOptional = TypedDict("_CallRemovedArgumentsOptional", {
+}, total=False)
+
+
+class CallRemovedArguments(_CallRemovedArgumentsRequired, _CallRemovedArgumentsOptional):
+    """Fields of `CallRemovedArguments`."""
+
+
+_CallRemovedRequired = TypedDict("_CallRemovedRequired", {
+})
+_CallRemovedOptional = TypedDict("_CallRemovedOptional", {
+    "outputs": CallRemovedOutputs,
+    "arguments": CallRemovedArguments,
+}, total=False)
+
+
+class CallRemoved(_CallRemovedRequired, _CallRemovedOptional):
+    """Fields of `CallRemoved`."""
+
+
 _CallRequired = TypedDict("_CallRequired", {
     "id": str,
     "run": str,
@@ -860,6 +900,7 @@ _CallOptional = TypedDict("_CallOptional", {
     "attestation": CallAttestation,
     "origin": "CallOrigin",
     "ended_at_ms": int,
+    "removed": CallRemoved,
 }, total=False)
 
 
@@ -954,6 +995,19 @@ class BundleCall(_BundleCallRequired, _BundleCallOptional):
     """Fields of `BundleCall`."""
 
 
+_BundleRemovedRequired = TypedDict("_BundleRemovedRequired", {
+    "at_ms": int,
+    "rule": int,
+    "days": int,
+})
+_BundleRemovedOptional = TypedDict("_BundleRemovedOptional", {
+}, total=False)
+
+
+class BundleRemoved(_BundleRemovedRequired, _BundleRemovedOptional):
+    """Fields of `BundleRemoved`."""
+
+
 _BundleRequired = TypedDict("_BundleRequired", {
     "format": Literal["countersign-bundle/v1"],
     "envelope": "Envelope",
@@ -961,6 +1015,7 @@ _BundleRequired = TypedDict("_BundleRequired", {
     "call": BundleCall,
 })
 _BundleOptional = TypedDict("_BundleOptional", {
+    "removed": BundleRemoved,
 }, total=False)
 
 

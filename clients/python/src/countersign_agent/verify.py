@@ -102,17 +102,8 @@ def _verify(verdict: Verdict, bundle: Any, keys: Any, call: Optional[str]) -> No
         return
 
     about = bundle["call"]
-    names = ("tenant", "run", "call", "tool", "arguments", "plan")
-    covered = digest_of({name: about[name] for name in names})
-    holds("the digest covers these arguments and this plan", facts["digest"] == covered)
-    same = all(canonical(facts[n]) == canonical(about[n]) for n in ("tenant", "run", "call", "tool"))
+    same = all(canonical(facts[n]) == canonical(about[n]) for n in NAMED)
     holds("the facts name the same call", same)
-    holds("the digest of the arguments matches", facts["args_sha256"] == digest_of(about["arguments"]))
-    plan = about["plan"]
-    holds("the digest of the plan matches", facts["plan_sha256"] == (None if plan is None else digest_of(plan)))
-    bounds = plan or {}
-    bounded = all(canonical(facts[n]) == canonical(bounds.get(n)) for n in ("limits", "egress"))
-    holds("limits and egress are the plan’s", bounded)
     asked = facts["decision"]["effect"] == "ask" and grant is not None
     holds("an approval exists where policy asks for one", not asked or _approved(facts))
     allowed = grant is not None and facts["decision"]["effect"] != "deny"
@@ -120,12 +111,42 @@ def _verify(verdict: Verdict, bundle: Any, keys: Any, call: Optional[str]) -> No
     if grant is None:
         holds("no grant is included where none was issued", bundle["grant"] is None)
     granted = None if grant is None else _grant_in(bundle["grant"], edge, edges[edge])
+    # Only whoever has the arguments can check the rest. The edge did, before it signed.
+    if "removed" in bundle:
+        same = grant is None or (granted is not None and digest_of(granted) == grant["sha256"])
+        holds(CHECK_NAMES["grant"], same, "/predicate/grant")
+        holds(ARGUMENTS_REMOVED, about["arguments"] is None and about["plan"] is None)
+    else:
+        _verify_plan(verdict, statement, about, granted)
+    if call is not None:
+        holds("the bundle is about the expected call", facts["call"] == call)
+
+
+#: A bundle without arguments passes with this check in place of those that need them.
+ARGUMENTS_REMOVED = (
+    "the arguments were removed by the tenant’s retention rule: only their digest is signed, and nothing"
+    " compares the plan"
+)
+
+
+def _verify_plan(verdict: Verdict, statement: Any, about: Any, granted: Any) -> None:
+    """The checks that need the arguments and the plan."""
+    holds, facts = verdict.holds, statement["predicate"]["facts"]
+    covered = digest_of({name: about[name] for name in (*NAMED, "arguments", "plan")})
+    holds("the digest covers these arguments and this plan", facts["digest"] == covered)
+    holds("the digest of the arguments matches", facts["args_sha256"] == digest_of(about["arguments"]))
+    plan = about["plan"]
+    holds("the digest of the plan matches", facts["plan_sha256"] == (None if plan is None else digest_of(plan)))
+    bounds = plan or {}
+    bounded = all(canonical(facts[n]) == canonical(bounds.get(n)) for n in ("limits", "egress"))
+    holds("limits and egress are the plan’s", bounded)
     found = contradictions(statement, granted, plan)
     for what, name in CHECK_NAMES.items():
         at = next((at for at, key in found if key == what), None)
         holds(name, at is None, at)
-    if call is not None:
-        holds("the bundle is about the expected call", facts["call"] == call)
+
+
+NAMED = ("tenant", "run", "call", "tool")
 
 
 def _formats(bundle: Any, keys: Any) -> bool:
@@ -134,11 +155,20 @@ def _formats(bundle: Any, keys: Any) -> bool:
     return (
         bundle["format"] == "countersign-bundle/v1"
         and keys["format"] == "countersign-keys/v1"
-        and set(bundle) == {"format", "envelope", "grant", "call"}
-        and set(bundle["call"]) == {"tenant", "run", "call", "tool", "arguments", "plan"}
+        and set(bundle) - {"removed"} == {"format", "envelope", "grant", "call"}
+        and ("removed" not in bundle or _is_removal(bundle["removed"]))
+        and set(bundle["call"]) == {*NAMED, "arguments", "plan"}
         and set(bundle["call"]["tool"]) == {"name", "version", "digest"}
         and all(set(one) == {"payloadType", "payload", "signatures"} for one in envelopes)
         and all(set(sig) == {"keyid", "sig"} for one in envelopes for sig in one["signatures"])
+    )
+
+
+def _is_removal(removed: Any) -> bool:
+    """The time of the removal, the number of the rule, and its days: integers, of which no bool is one."""
+    return set(removed) == {"at_ms", "rule", "days"} and all(
+        type(number) is int and number >= least
+        for number, least in ((removed["at_ms"], 0), (removed["rule"], 1), (removed["days"], 1))
     )
 
 

@@ -1,10 +1,12 @@
 // Tools, agents, operators, secrets and workers, which operators administer; and tenants.
 
+import { Removal } from '../../../../shared/evidence/removal.ts'
 import { Credential } from '../../../../shared/plan/plan.ts'
 import { OPERATORS } from '../../../../shared/routes/operators.ts'
 import { TENANTS } from '../../../../shared/routes/tenants.ts'
 import { ExportTarget, ExportTargetSpec } from '../../../../shared/wire/exports.ts'
 import { Agent, AgentSpec, Operator, OperatorSpec } from '../../../../shared/wire/principals.ts'
+import { Hold, Keep, Removed, RetentionRule } from '../../../../shared/wire/retention.ts'
 import { Secret, SecretSpec } from '../../../../shared/wire/secrets.ts'
 import { Quota, Tenant, TenantUsage, TenantUse } from '../../../../shared/wire/tenants.ts'
 import {
@@ -93,6 +95,31 @@ const WORKER = {
 const { executor: _executor, limits: _limits, ...CONTRACT } = TOOL
 
 export const ADMINISTRATION: Readonly<Record<string, Component>> = {
+  Keep: object(Keep, 'For how many days after the last event of a run it is kept. `null`: for ever.', {
+    outputs: 'What its calls wrote. Never longer than `arguments`.',
+    arguments: 'The arguments of its calls, their plans, and the cards of their approvals.',
+  }),
+  RetentionRule: object(RetentionRule, 'How long a tenant keeps what it has of ended runs.', {
+    rule: 'Its number in the tenant, which each removal names.',
+    keep: '',
+    by: 'The operator who set it.',
+    at_ms: 'When it was set.',
+  }),
+  Hold: object(Hold, 'A legal hold: nothing of its subject is removed.', {
+    subject: '`tenant`, or the id of a run.',
+    reason: '',
+    by: 'The operator who put it.',
+    at_ms: 'Since when.',
+  }),
+  Removal: object(Removal, 'When something was removed, and why.', {
+    at_ms: '',
+    rule: 'The number of the retention rule.',
+    days: 'For how many days that rule keeps it.',
+  }),
+  Removed: object(Removed, 'What the retention rule has removed of a call.', {
+    outputs: '',
+    arguments: '',
+  }),
   ToolContract: base(
     object(
       RegisteredToolSpec.omit({ executor: true, limits: true }),

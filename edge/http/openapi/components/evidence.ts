@@ -13,6 +13,7 @@ export const EVIDENCE: Readonly<Record<string, Component>> = {
     envelope: 'The signed statement about the end of the call.',
     grant: 'The permission under which it ran; null if nothing ran.',
     call: 'What the digest of the call covers: recompute it from this.',
+    removed: 'The retention rule of the tenant has removed arguments and plan, which are null.',
   }),
   Envelope: object(Envelope, 'A DSSE envelope: signed bytes, and the signatures over them.', {
     payloadType: 'The type of the payload.',

@@ -1,0 +1,151 @@
+// The TenantObject's RPC target for retention: `tenantRetention(env, tenant).put(…)`. It stores the
+// rules and the legal holds, and tells each archive of a change. Objects of runs ask it before they
+// remove anything.
+
+import { RpcTarget } from 'cloudflare:workers'
+import { asc, count, desc, eq, lt } from 'drizzle-orm'
+import type { JournalEntry } from '../../shared/evidence/journal.ts'
+import { failure } from '../../shared/failures.ts'
+import { objectOfRun } from '../../shared/ids.ts'
+import { LIMITS } from '../../shared/limits.ts'
+import type { Result } from '../../shared/result.ts'
+import { err, ok } from '../../shared/result.ts'
+import type { Approval } from '../../shared/wire/approvals.ts'
+import type { Hold, Keep, RetentionRule } from '../../shared/wire/retention.ts'
+import { archiveObject, type Env } from '../bindings.ts'
+import type { Alarm } from '../platform/alarm.ts'
+import type { Change, Database } from '../platform/database.ts'
+import type { InboxStore } from './inbox-store.ts'
+import type { Journal } from './journal-store.ts'
+import type { LogDelivery } from './log-delivery.ts'
+import { archives, holds, retentionRules } from './tables.ts'
+
+export type RetentionEntry = 'retention.set' | 'hold.put' | 'hold.lifted'
+const WHOLE = 'tenant'
+/** Archives that are told in one go. */
+const AT_ONCE = 20
+const RETRY_MS = 2_000
+
+type Home = { readonly env: Env; readonly tenant: string }
+
+export class Retention extends RpcTarget {
+  readonly #db: Database
+  readonly #transaction: Change
+  readonly #journal: Journal<RetentionEntry>
+  readonly #delivery: LogDelivery
+  readonly #alarm: Alarm
+  readonly #inbox: InboxStore
+  readonly #home: Home
+
+  constructor(
+    db: Database,
+    transaction: Change,
+    journal: Journal<RetentionEntry>,
+    delivery: LogDelivery,
+    alarm: Alarm,
+    inbox: InboxStore,
+    home: Home,
+  ) {
+    super()
+    this.#db = db
+    this.#transaction = transaction
+    this.#journal = journal
+    this.#delivery = delivery
+    this.#alarm = alarm
+    this.#inbox = inbox
+    this.#home = home
+  }
+
+  // ── Operators ──
+
+  async rule(): Promise<RetentionRule | null> {
+    const row = this.#db.select().from(retentionRules).orderBy(desc(retentionRules.rule)).limit(1).get()
+    return row === undefined ? null : { rule: row.rule, keep: row.keep, by: row.by, at_ms: row.at }
+  }
+
+  async put(keep: Keep, by: string): Promise<RetentionRule> {
+    const at = Date.now()
+    return this.#changed(() => {
+      const { rule } = this.#db.insert(retentionRules).values({ keep, by, at }).returning().get()
+      this.#journal.append('retention.set', { rule, keep, by })
+      return { rule, keep, by, at_ms: at }
+    })
+  }
+
+  async holds(): Promise<Hold[]> {
+    const rows = this.#db.select().from(holds).orderBy(asc(holds.at), asc(holds.subject)).all()
+    return rows.map(({ at, ...hold }) => ({ ...hold, at_ms: at }))
+  }
+
+  /** The caller has checked that the run exists. */
+  async hold(subject: string, reason: string, by: string): Promise<Result<Hold>> {
+    const [known, held] = [this.#held(subject), this.#db.select({ n: count() }).from(holds).get()?.n ?? 0]
+    if (known === undefined && held >= LIMITS.holds)
+      return err(
+        failure('limit_reached', `the tenant has ${held} legal holds; hold the whole tenant, or lift some`),
+      )
+    const row = { subject, reason, by, at: Date.now() }
+    return this.#changed(() => {
+      this.#db.insert(holds).values(row).onConflictDoUpdate({ target: holds.subject, set: row }).run()
+      this.#journal.append('hold.put', { subject, reason, by })
+      return ok({ subject, reason, by, at_ms: row.at })
+    })
+  }
+
+  async lift(subject: string, reason: string, by: string): Promise<Result<Hold>> {
+    const known = this.#held(subject)
+    if (known === undefined) return err(failure('not_found', `there is no legal hold on \`${subject}\``))
+    return this.#changed(() => {
+      this.#db.delete(holds).where(eq(holds.subject, subject)).run()
+      this.#journal.append('hold.lifted', { subject, reason, by })
+      return ok({ subject, reason: known.reason, by: known.by, at_ms: known.at })
+    })
+  }
+
+  #held(subject: string) {
+    return this.#db.select().from(holds).where(eq(holds.subject, subject)).get()
+  }
+
+  #changed<T>(write: () => T): T {
+    return this.#delivery.soon(this.#transaction(write))
+  }
+
+  // ── Archives and objects of runs ──
+
+  /** The rule, and the objects of which nothing may be removed: all of them, if it returns `null`. */
+  async inForce(): Promise<{ rule: RetentionRule; held: string[] } | null> {
+    const [rule, held] = [await this.rule(), await this.holds()]
+    if (rule === null || held.some(({ subject }) => subject === WHOLE)) return null
+    return { rule, held: held.map(({ subject }) => objectOfRun(subject)) }
+  }
+
+  /** Called before an archive stores its first entry. */
+  async noteArchive(name: string): Promise<void> {
+    this.#db.insert(archives).values({ name, notified: this.#journal.seq }).onConflictDoNothing().run()
+  }
+
+  /** Approvals whose arguments were removed: the inbox must not keep them either. */
+  async redact(approvals: readonly Approval[]): Promise<void> {
+    this.#inbox.redact(approvals)
+  }
+
+  /** Called by the alarm. Tells archives of the latest change, each at least once. */
+  async notifyArchives(): Promise<void> {
+    const { env, tenant } = this.#home
+    const { seq } = this.#journal
+    const late = this.#db.select().from(archives).where(lt(archives.notified, seq)).limit(AT_ONCE).all()
+    if (late.length === 0) return
+    const told = await Promise.allSettled(
+      late.map(async ({ name }) => {
+        await archiveObject(env, tenant, name).ruleChanged()
+        this.#db.update(archives).set({ notified: seq }).where(eq(archives.name, name)).run()
+      }),
+    )
+    const failed = told.some(({ status }) => status === 'rejected')
+    this.#alarm.arm(Date.now() + (failed ? RETRY_MS : 1))
+  }
+
+  async entries(after: number): Promise<JournalEntry[]> {
+    return this.#journal.page(after)
+  }
+}
