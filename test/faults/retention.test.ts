@@ -89,7 +89,9 @@ function removedIn(run: string): number | undefined {
   if (!existsSync(file)) return undefined
   const db = new DatabaseSync(file, { readOnly: true })
   try {
-    const found = db.prepare('select removed from entries where object = ? and digest is not null').all(objectOfRun(run))
+    const found = db
+      .prepare('select removed from entries where object = ? and digest is not null')
+      .all(objectOfRun(run))
     return found[0]?.['removed'] as number | undefined
   } catch {
     return undefined // the edge writes it
