@@ -11,6 +11,7 @@ const BY_NAME: Readonly<Record<string, string>> = {
   tenant: 'The name of the tenant.',
   worker: 'The id of the worker.',
   kid: 'The id of the key.',
+  subject: '`tenant`, or the id of a run.',
   session: 'The id of the session, as the agent chose it.',
   version: 'The version.',
   agent: 'Only those of this agent. An agent leaves it out.',

@@ -107,12 +107,12 @@ export const ADMINISTRATION: Readonly<Record<string, Component>> = {
   }),
   Hold: object(Hold, 'A legal hold: nothing of its subject is removed.', {
     subject: '`tenant`, or the id of a run.',
-    reason: '',
+    reason: 'Why it was put.',
     by: 'The operator who put it.',
     at_ms: 'Since when.',
   }),
   Removal: object(Removal, 'When something was removed, and why.', {
-    at_ms: '',
+    at_ms: 'When, in milliseconds since 1970.',
     rule: 'The number of the retention rule.',
     days: 'For how many days that rule keeps it.',
   }),
