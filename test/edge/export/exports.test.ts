@@ -172,7 +172,7 @@ test('the command line exports to a folder and to the bucket, and its export is 
   const without = (word: string) => `${lines.filter((line) => !line.includes(word)).join('\n')}\n`
   const changed: [string, string][] = [
     [text.replace('"kind":"claimed"', '"kind":"clAimed"'), 'each journal is whole'],
-    [without('"kind":"call"'), 'the journals name exactly the attestations'],
+    [without('"kind":"call"'), 'the attestations are exactly those'],
     [
       text.replaceAll(`"call":"${call}","state":"succeeded"`, `"call":"${call}","state":"failed"`),
       'each attestation is signed',
