@@ -4,7 +4,7 @@
 // inside a tenant.
 
 import { DurableObject } from 'cloudflare:workers'
-import { and, asc, count, desc, eq, gt, lte, or } from 'drizzle-orm'
+import { and, asc, count, desc, eq, gt, lte, or, sql } from 'drizzle-orm'
 import migrations from '../../migrations/installation/migrations.js'
 import schemas from '../../migrations/installation/schemas.json' with { type: 'json' }
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
@@ -58,6 +58,8 @@ const UNKNOWN_HOLDS = failure(
 
 export class InstallationObject extends DurableObject<Env> {
   readonly #db = openDatabase(this.ctx, { migrations, schemas })
+  /** The tenants of which a round is under way. */
+  readonly #erasing = new Set<string>()
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
@@ -300,7 +302,7 @@ export class InstallationObject extends DurableObject<Env> {
       .limit(LIMITS.page)
       .all()
     for (const { name } of pending) await this.#notifyTenant(name)
-    await this.#erase()
+    this.#erase()
     const logged = await this.#sendToLog().catch(() => false)
     const left = this.#db
       .select()
@@ -311,28 +313,30 @@ export class InstallationObject extends DurableObject<Env> {
     if (!logged || left !== undefined) void this.ctx.storage.setAlarm(Date.now() + RETRY_MS)
   }
 
-  /** Erases deleted tenants in rounds, until nothing of them is left. */
-  async #erase(): Promise<void> {
-    for (const { name, accepted } of this.#db
-      .select()
-      .from(tenants)
-      .where(UNERASED)
-      .limit(LIMITS.page)
-      .all()) {
-      const done =
-        accepted &&
-        (await tenancy(this.env, name)
-          .erase()
-          .catch((thrown: unknown) => {
-            logError(thrown, { tenant: name }) // the alarm tries again; the error says why an export failed
-            return false
-          }))
-      if (!done) continue
-      this.ctx.storage.transactionSync(() => {
-        this.#db.update(tenants).set({ erased: true }).where(eq(tenants.name, name)).run()
-        this.#journal('tenant.erased', name, {})
-      })
+  /**
+   * Erases deleted tenants in rounds, until nothing of them is left. Nothing waits for a round: the
+   * store of one tenant's export may be slow.
+   */
+  #erase(): void {
+    const names = JSON.stringify([...this.#erasing])
+    const isIdle = sql`${tenants.name} not in (select value from json_each(${names}))`
+    const idle = and(UNERASED, eq(tenants.accepted, true), isIdle)
+    for (const { name } of this.#db.select().from(tenants).where(idle).limit(LIMITS.page).all()) {
+      this.#erasing.add(name)
+      this.ctx.waitUntil(this.#eraseTenant(name).finally(() => this.#erasing.delete(name)))
     }
+  }
+
+  async #eraseTenant(name: string): Promise<void> {
+    try {
+      if (!(await tenancy(this.env, name).erase())) return
+    } catch (thrown) {
+      return logError(thrown, { tenant: name }) // it is tried again; an export that fails says why
+    }
+    this.ctx.storage.transactionSync(() => {
+      this.#db.update(tenants).set({ erased: true }).where(eq(tenants.name, name)).run()
+      this.#journal('tenant.erased', name, {})
+    })
   }
 
   /** Delivers at least once; the log ignores entries whose number it has. */

@@ -2,13 +2,22 @@
 // deleted tenant wait for the store, SIGKILL exports nothing twice, and the operator of the
 // installation can give up the export.
 
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Worker } from 'node:worker_threads'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { objectOfRun } from '../../shared/ids.ts'
+import { archiveOf } from '../../edge/archive/archive-of.ts'
+import { objectOfRun, runObjectName } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
+import type { Client } from '../../shared/routes/client.ts'
 import { eventually } from '../support/eventually.ts'
 import { type Fixtures, unwrap } from '../support/fixtures.ts'
 import { StrictStore } from '../support/s3/strict-store.ts'
 import { HurtStack, insist, revive, strike } from '../support/stack/hurt-stack.ts'
+import { objectId } from '../support/stack/object-file.ts'
 import { installation, newTenant } from '../support/tenants.ts'
 import { PeerWorker } from '../support/worker/peer-worker.ts'
 
@@ -24,7 +33,10 @@ afterAll(async () => {
 })
 
 /** A tenant with an export target and an ended call in each of some runs. */
-async function exporting(name: string, count: number): Promise<{ fixtures: Fixtures; runs: string[] }> {
+async function exporting(
+  name: string,
+  count: number,
+): Promise<{ fixtures: Fixtures; client: Client; runs: string[] }> {
   const fixtures = await newTenant(hurt.stack.dev, name)
   const { client } = await fixtures.agent()
   const tool = await fixtures.tool()
@@ -40,7 +52,7 @@ async function exporting(name: string, count: number): Promise<{ fixtures: Fixtu
   const isListed = async () =>
     unwrap(await fixtures.root('listEndedCalls', { query: {} })).items.length === count
   await eventually('the log has every call', isListed)
-  return { fixtures, runs }
+  return { fixtures, client, runs }
 }
 
 const governor = () => installation(hurt.stack.dev)
@@ -122,3 +134,75 @@ test('a deletion whose export can’t succeed goes on after the operator of the 
     'tenant.erased',
   ])
 })
+
+test('a tenant whose store gives no answer delays no other deletion', { timeout: 120_000 }, async () => {
+  const [slow, other] = ['export-stalled', 'export-none']
+  await exporting(slow, 1)
+  await newTenant(hurt.stack.dev, other)
+  let answer: () => void = () => undefined
+  store.stalling = new Promise((resolve) => {
+    answer = resolve
+  })
+  for (const name of [slow, other]) {
+    unwrap(await governor()('suspendTenant', { params: { tenant: name }, body: {} }))
+    await remove(name)
+    await sleep(1_000) // the deletion of the first waits for the store
+  }
+  await eventually('the other tenant is erased', () => isErased(other), 3 * LIMITS.export_ms)
+  expect(await isErased(slow)).toBe(false)
+  answer()
+  store.stalling = undefined
+  await eventually('the tenant is erased', () => isErased(slow), 60_000)
+  expect(files(slow).length).toBe(1)
+})
+
+test('SIGKILL between the removal of a run and that of its entry in the archive stops no deletion', {
+  timeout: 120_000,
+}, async () => {
+  const name = 'export-halved'
+  const { fixtures, runs, client } = await exporting(name, 12)
+  const archive = objectFile('archive', `${name}/${archiveOf(objectOfRun(runs[0] ?? ''))}`)
+  const entries = () => count(archive, 'select 1 from entries where digest is not null')
+  const stored = () =>
+    runs.filter((run) => count(objectFile('run', runObjectName(name, run)), 'select 1 from run') > 0).length
+  await eventually('the runs are sealed', () => entries() === runs.length && stored() === 0, 30_000)
+  const { name: tool = '' } = unwrap(await fixtures.root('listTools', {})).items[0] ?? {}
+  for (const run of runs) unwrap(await client('proposeCall', { params: { run }, body: { tool, args: {} } }))
+  // They are stored again, and each still has its entry.
+  expect([entries(), stored()]).toEqual([runs.length, runs.length])
+  unwrap(await governor()('suspendTenant', { params: { tenant: name }, body: {} }))
+  const struck = once(new Worker(STRIKE, { eval: true, workerData: [archive, hurt.stack.edge.pid] }), 'exit')
+  await remove(name)
+  await struck
+  await eventually('the edge is dead', () => !hurt.stack.edge.running)
+  await revive(hurt.stack.edge)
+  await eventually('the tenant is erased', () => isErased(name), 60_000)
+  expect([entries(), stored()]).toEqual([0, 0])
+})
+
+/** Kills the edge as soon as an archive has lost an entry: our own thread would be too late. */
+const STRIKE = `
+  const [file, pid] = require('node:worker_threads').workerData
+  const { DatabaseSync } = require('node:sqlite')
+  const entries = new DatabaseSync(file, { readOnly: true, timeout: 5_000 }).prepare('select id from entries')
+  const before = entries.all().length
+  while (entries.all().length === before);
+  process.kill(pid, 'SIGKILL')
+`
+
+const objectFile = (kind: 'archive' | 'run', name: string): string =>
+  join(hurt.stack.state.edge, `objects/countersign-${kind}/${objectId(`countersign-${kind}`, name)}.sqlite`)
+
+/** The number of rows; 0 without the table. */
+function count(file: string, sql: string): number {
+  if (!existsSync(file)) return 0
+  const db = new DatabaseSync(file, { readOnly: true, timeout: 5_000 })
+  try {
+    return db.prepare(sql).all().length
+  } catch (thrown) {
+    if (String(thrown).includes('no such table')) return 0
+    throw thrown
+  } finally {
+    db.close()
+  }
+}

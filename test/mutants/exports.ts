@@ -60,6 +60,19 @@ export const EXPORTED: readonly Held[] = [
   },
   {
     area: 'exports',
+    file: 'edge/installation/installation-object.ts',
+    tests: REMOVAL,
+    titled: 'a tenant whose store gives no answer',
+    lines: [
+      [
+        'this.ctx.waitUntil(this.#eraseTenant',
+        'void this.ctx.blockConcurrencyWhile(async () => this.#eraseTenant',
+        'The slow store of one tenant keeps the data of all other deleted tenants.',
+      ],
+    ],
+  },
+  {
+    area: 'exports',
     file: 'edge/run/object/export.ts',
     tests: REMOVAL,
     titled: 'the runs of a deleted tenant stay',

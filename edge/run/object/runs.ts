@@ -187,9 +187,11 @@ export class Runs {
     this.isErased = true
     this.changes++ // an entry that is being made does not replace the rows
     await this.#sealing?.catch(() => undefined)
+    // The rows go first: rows whose entry is gone are damaged, and no later try could export them.
+    await this.#ctx.storage.deleteAll()
+    this.store.removed()
     await this.archived.archive.drop(this.archived.object)
     await eraseObject(this.#ctx)
-    this.store.removed()
   }
 
   /** Whether the inbox has received everything and, for an object of one run, the log and lists, too. */

@@ -36,6 +36,8 @@ export class StrictStore {
   failing = false
   /** Called when an object is stored; the answer waits for it. */
   onStored: (() => Promise<void>) | undefined
+  /** Requests wait for it, and get no answer before. */
+  stalling: Promise<void> | undefined
   /** The store's clock. */
   clock: () => Date = () => new Date()
   readonly #server = createServer((request, response) => {
@@ -74,6 +76,7 @@ export class StrictStore {
     const chunks: Buffer[] = []
     for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk)
     const body = Buffer.concat(chunks)
+    await this.stalling
     const fault = this.faults.shift() ?? (this.failing ? 'slow_down' : undefined)
     const before = this.objects.size
     const answer = this.#faulty(fault) ?? this.#answer(request, body, fault)
