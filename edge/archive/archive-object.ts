@@ -19,9 +19,9 @@ import { entries, parts } from './tables.ts'
 /** The bytes of a row besides its part: digest, keys and its share of a page. */
 const ROW_BYTES = 256
 
-/** What an object says of its new entry. */
+/** An object's description of its new entry. */
 export type EntryFacts = {
-  /** What the object had seen (`entries.weight`). */
+  /** Grows with all that happens in the object (`entries.weight`). */
   readonly weight: number
   /** How many of `KEPT` were removed of the runs that were stored, and the time of their last event. */
   readonly removed: number

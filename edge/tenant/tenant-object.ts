@@ -20,7 +20,7 @@ import type { TenantUsage } from '../../shared/wire/tenants.ts'
 import type { Tool, ToolSpec } from '../../shared/wire/tools.ts'
 import type { UpstreamEntry } from '../../shared/wire/upstreams.ts'
 import type { ProvenWorker } from '../../shared/wire/workers.ts'
-import { DEFAULT_TENANT, type Env, identityOf, logObject, outboundNetwork } from '../bindings.ts'
+import { DEFAULT_TENANT, type Env, identityOf, outboundNetwork } from '../bindings.ts'
 import { localGatekeepers, SUSPENDED } from '../directory/directory.ts'
 import type { Directory, Member } from '../directory/gatekeeper.ts'
 import { isOwnAgent } from '../directory/own-agents.ts'
@@ -37,7 +37,6 @@ import { Sealing } from '../secrets/sealing.ts'
 import { type FetchedKeys, KeySource } from '../tokens/key-source.ts'
 import type { EnrolledWorker, HeartbeatSender } from '../workers/request-freshness.ts'
 import { RequestFreshness, WORKER_IN_USE } from '../workers/request-freshness.ts'
-import { CallsStored, type Stored } from './calls-stored.ts'
 import { ConsoleSessions } from './console-session-store.ts'
 import { ExportTargetStore } from './export-target-store.ts'
 import { type Changes, type InboxPage, type InboxQuery, InboxStore, type ListQuery } from './inbox-store.ts'
@@ -53,7 +52,8 @@ import { SecretStore } from './secret-store.ts'
 import { SkillJournal } from './skills/journal-store.ts'
 import { SkillRegistry } from './skills/skill-registry.ts'
 import { StandingIndex } from './standing-index-store.ts'
-import { type StorageRoom, StorageStore, storageFull } from './storage-store.ts'
+import { StorageQuota } from './storage-quota.ts'
+import { StorageStore } from './storage-store.ts'
 import { agents, meta, operators, tenantJournal, upstreamJournal } from './tables.ts'
 import { TenancyStore } from './tenancy-store.ts'
 import { ToolStore } from './tool-store.ts'
@@ -91,7 +91,7 @@ export class TenantObject extends DurableObject<Env> {
     this.#skillJournal,
     this.#delivery,
     async () => {
-      const room = await this.#storageRoom()
+      const room = await this.#quota.forMore()
       return (bytes) => this.#storage.holdForSkill(null, bytes, room)
     },
   )
@@ -106,7 +106,6 @@ export class TenantObject extends DurableObject<Env> {
   readonly #console = new ConsoleSessions(this.#db)
   readonly #inbox = new InboxStore(this.#db)
   readonly #storage = new StorageStore(this.#db)
-  readonly #callsStored = new CallsStored(() => this.#askStored())
   readonly #retention = new Retention(
     this.#db,
     (write) => this.ctx.storage.transactionSync(write),
@@ -124,9 +123,17 @@ export class TenantObject extends DurableObject<Env> {
     (LIMITS.mcp_hold_most_s + 10) * 1000,
   )
   readonly #tenancy = new TenancyStore(this.#db, (write) => this.#change(write))
+  readonly #quota = new StorageQuota({
+    ctx: this.ctx,
+    env: this.env,
+    tenant: this.#tenant,
+    store: this.#storage,
+    tenancy: this.#tenancy,
+    isDeleted: () => this.#directory.state === 'deleted',
+  })
   readonly #installationRequests = new InstallationRequests(
     this.#tenancy,
-    () => this.#held(),
+    () => this.#quota.held(),
     this.#followers,
     this.#retention,
     {
@@ -239,35 +246,11 @@ export class TenantObject extends DurableObject<Env> {
     return this.hasRoom() ? this.#tenancy.takeStoredCall(Date.now()) : null
   }
 
-  // ── Storage ──
-
-  /** Whether the tenant may store more than it does. Rejects if its log does not answer (L6). */
   async room(): Promise<Result<true>> {
-    const { all } = await this.#callsStored.current(Date.now())
-    const quota = this.#storageQuota()
-    return all < quota ? ok(true) : storageFull(all, quota)
+    return this.#quota.room()
   }
   hasRoom(): boolean {
-    const all = this.#callsStored.known(Date.now())?.all
-    return all !== undefined && all < (this.#tenancy.knownQuota?.storage_bytes ?? 0)
-  }
-
-  /** Calls leave what the log counts, and approvals in the inbox here: all of this object but code of skills. */
-  async #askStored(): Promise<Stored> {
-    const { databaseSize } = this.ctx.storage.sql
-    const isDeleted = this.#directory.state === 'deleted' // a request would make its log again
-    const log = isDeleted ? 0 : await logObject(this.env, this.#tenant).storedBytes()
-    const calls = log + Math.max(0, databaseSize - this.#storage.codeBytes())
-    return { calls, all: this.#storage.held(calls).storage_bytes }
-  }
-
-  async #storageRoom(): Promise<StorageRoom> {
-    const { calls } = await this.#callsStored.current(Date.now())
-    return { quota: this.#storageQuota(), calls } // read last: the tenant may have been deleted
-  }
-
-  async #held() {
-    return this.#storage.held((await this.#callsStored.current(Date.now())).calls)
+    return this.#quota.hasRoom()
   }
 
   // ── Principals ──
@@ -592,17 +575,13 @@ export class TenantObject extends DurableObject<Env> {
 
   /** Sets the total bytes of files that the run holds, if the quotas permit it. */
   async holdFiles(run: string, agent: string, bytes: number): Promise<Result<true>> {
-    const tenant = await this.#storageRoom()
+    const tenant = await this.#quota.forMore()
     const own = this.#directory.agents.find(({ name }) => name === agent)?.spec.files_bytes
     return this.#storage.hold({ run, agent, bytes }, { agent: own, tenant })
   }
   /** Sets the total bytes that a skill's storage holds, if the quota permits it. */
   async holdSkill(skill: string, bytes: number): Promise<Result<true>> {
-    return this.#storage.holdForSkill(skill, bytes, await this.#storageRoom())
-  }
-  /** A call that is still running while its tenant is deleted must not leave anything behind. */
-  #storageQuota(): number {
-    return this.#directory.state === 'deleted' ? 0 : this.#tenancy.quota().storage_bytes
+    return this.#storage.holdForSkill(skill, bytes, await this.#quota.forMore())
   }
 
   async listStanding(entry: Standing): Promise<Result<true>> {

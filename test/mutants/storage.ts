@@ -15,7 +15,7 @@ const NO_SESSION = {
 export const STORAGE: readonly Held[] = [
   {
     area: 'tenants',
-    file: 'edge/tenant/tenant-object.ts',
+    file: 'edge/tenant/storage-quota.ts',
     ...LEFT,
     lines: [['return all < quota ? ok(true)', 'return true ? ok(true)', FILLS]],
   },
