@@ -48,7 +48,7 @@ export class StorageQuota {
     return this.#home.store.held((await this.#callsStored.current(Date.now())).calls)
   }
 
-  /** Calls leave what the log counts, and approvals in the inbox here: all of this object but code of skills. */
+  /** Calls leave what the log counts, and approvals here: all bytes of this object but code of skills. */
   async #ask(): Promise<Stored> {
     const { ctx, env, tenant, store } = this.#home
     const log = this.#home.isDeleted() ? 0 : await logObject(env, tenant).storedBytes() // a request would make its log again
