@@ -76,7 +76,7 @@ export const FAILURES = {
   too_many_files: caller(409, 'create a new run for more files; limits are listed in /docs'),
   storage_full: policy(
     409,
-    'wait until ended runs are sealed and files expire, clear storage of skills, or ask an operator for a larger quota (`storage_bytes` of the tenant, `files_bytes` of an agent)',
+    'wait until ended runs are sealed or files expire, clear the storage of skills, or ask an operator for a larger quota (`storage_bytes` of the tenant, `files_bytes` of an agent)',
   ),
   no_such_file: caller(
     422,
@@ -182,12 +182,17 @@ export const FAILURES = {
     'revoke a worker first, or ask the operator of the installation for a higher quota of `workers`',
   ),
   no_export_target: caller(409, 'set one: `countersign export-target set`'),
-  export_refused: caller(422, 'do as `detail` says, and set the export target again'),
+  export_refused: caller(422, 'correct what `detail` names, and set the export target again'),
   export_mismatch: caller(
     409,
-    'find out who writes to the bucket: the edge never stores other bytes under a name; then set a target with another `prefix`',
+    'find out who else writes to the bucket, because the edge never stores different bytes under one name; then set an export target with another `prefix`',
   ),
-  export_unavailable: temporary(503, 'us', 5, 'try again; if this persists, look at the store'),
+  export_unavailable: temporary(
+    503,
+    'us',
+    5,
+    'try again; if this persists, check that the store is up and can be reached from the edge',
+  ),
   limit_reached: policy(409, 'remove something first; limits are listed in /docs'),
   enrolment_invalid: caller(401, 'ask an operator for a new enrolment token; each works once'),
   // Execution

@@ -120,17 +120,17 @@ export const LIMITS = {
   seal_after_s: 3600,
   /** A part of an archive entry before compression, unless one row is larger. Between parts others run. */
   archive_part_chars: 64 * KiB,
-  /** The compressed rows of one run, of which a read holds all. An object with a larger run is not sealed. */
+  /** The compressed rows of one run: a read may need all. An object with a larger run is not sealed. */
   sealed_run_bytes: 8 * MiB,
-  /** An isolate holds this of sealed runs, for the next reads. An isolate of Cloudflare has 128 MiB. */
+  /** Compressed parts of sealed runs that an isolate caches. An isolate of Cloudflare has 128 MiB. */
   sealed_held_bytes: 24 * MiB,
-  /** The same of parts that are no longer compressed. */
+  /** Decompressed parts of sealed runs that an isolate caches. */
   sealed_opened_bytes: 8 * MiB,
   /**
-   * Exports: a part of the export of a run, unless one call is larger; the edge writes it at one go, in
-   * a few milliseconds. Then the folder in the bucket, time for one request to it, attempts and the
-   * first pause between them, which doubles (in all less than a client waits), and what is read of a
-   * refusal.
+   * Exports: a part of the export of a run, unless one call is larger; the edge makes it without a
+   * pause, in a few milliseconds. Then the folder in the bucket, the time for one request to the store,
+   * the attempts, the first pause between them, which doubles (together they take less time than a
+   * client waits), and how much of a refusal is read.
    */
   export_part_chars: 1 * MiB,
   export_prefix_chars: 256,

@@ -33,9 +33,9 @@ const set = command({
     FILE: 'the file with the secret of the access key; - reads standard input',
   },
   flags: {
-    endpoint: { value: 'URL', what: 'the store’s address, without the bucket' },
+    endpoint: { value: 'URL', what: 'required: the store’s address, without the bucket' },
     region: { value: 'NAME', what: 'the bucket’s region (default: auto)' },
-    'access-key': { value: 'ID', what: 'the id of an access key that may store and read objects' },
+    'access-key': { value: 'ID', what: 'required: the id of an access key that may store and read objects' },
   },
   does: 'Set the bucket of an S3-compatible store that receives exports, after storing a small object there',
   key: 'operator',
@@ -56,7 +56,7 @@ const set = command({
       secret_access_key: Buffer.from(secret.value).toString('utf8').trim(),
     }
     if (given.endpoint === undefined || given.access_key_id === undefined)
-      return err(usage('`--endpoint` and `--access-key` are needed'))
+      return err(usage('`--endpoint` and `--access-key` are required'))
     const spec = parseInput(ExportTargetSpec, given, 'the export target')
     if (!spec.ok) return spec
     const put = await api('putExportTarget', { body: spec.value })

@@ -14,7 +14,10 @@ import { columns, inline, listing, time } from '../shell/terminal-text.ts'
 const NAME = { NAME: 'the tenant’s name' } as const
 const QUOTA = {
   calls: { value: 'N', what: 'calls that its agents may propose within one day in UTC' },
-  storage: { value: 'BYTES', what: 'bytes that it may store: what calls leave, files, and what skills keep' },
+  storage: {
+    value: 'BYTES',
+    what: 'bytes that it may store: what calls leave, files of runs, and storage and code of skills',
+  },
   workers: { value: 'N', what: 'workers that may be enrolled at a time' },
   streams: { value: 'N', what: 'pages and streams that may be open at a time' },
 } as const
@@ -43,7 +46,7 @@ const rowsOf = ({ name, state, quota, created_at_ms, changed_at_ms, erased }: Te
   ['created', time(created_at_ms)],
   ['changed', time(changed_at_ms)],
   ['calls a day', String(quota.calls_per_day)],
-  ['bytes stored', String(quota.storage_bytes)],
+  ['bytes of storage', String(quota.storage_bytes)],
   ['workers', String(quota.workers)],
   ['open streams', String(quota.streams)],
 ]
@@ -111,8 +114,8 @@ const usedRows = (use: TenantUse): [string, string][] => [
   ['calls ended', String(use.calls_ended)],
   ['calls open', `${use.calls_open} in ${use.runs_open} runs`],
   ['bytes in use', String(use.storage_bytes)],
-  ['left by calls', String(use.calls_bytes)],
-  ['by skills', String(use.skills_bytes)],
+  ['  of which by calls', String(use.calls_bytes)],
+  ['  of which by skills', String(use.skills_bytes)],
   ['workers enrolled', String(use.workers)],
   ['streams in use', String(use.streams)],
 ]
@@ -147,8 +150,8 @@ const usageOf = command({
     const limited: string[][] = [
       ['calls today', String(use.calls_today), String(quota.calls_per_day)],
       ['bytes stored', String(use.storage_bytes), String(quota.storage_bytes)],
-      ['  of them left by calls', String(use.calls_bytes), ''],
-      ['  of them by skills', String(use.skills_bytes), ''],
+      ['  of which by calls', String(use.calls_bytes), ''],
+      ['  of which by skills', String(use.skills_bytes), ''],
       ['workers', String(use.workers), String(quota.workers)],
       ['open streams', String(use.streams), String(quota.streams)],
       ['calls ended', String(use.calls_ended), ''],
@@ -215,7 +218,7 @@ const remove = command({
   args: { ...NAME, AGAIN: 'its name again, because a deletion can’t be undone' },
   flags: {
     'without-export': {
-      what: 'remove its runs without the export that its operators have set up; also for a deleted tenant whose runs wait for it',
+      what: 'remove its runs without exporting them to its export target; also for a deleted tenant whose exports fail',
     },
   },
   does: 'Delete a suspended tenant and all its data permanently; its name can’t be used again; `default` can’t be deleted',

@@ -1,5 +1,5 @@
 // `countersign export`: stores the evidence of runs in a folder, or has the edge store it in the
-// bucket of the tenant's export target. Both have the same files under the same names. A name has
+// bucket of the tenant's export target. Both get the same files under the same names. A name contains
 // the digest of its file, so an export that is repeated stores nothing twice.
 
 import { existsSync, readFileSync } from 'node:fs'
@@ -19,17 +19,20 @@ type Stored = { readonly name: string; readonly bytes: number; readonly next: st
 /** Stores one part of the export of a run. */
 type Store = (run: string, from: string) => Promise<Result<Stored, Trouble>>
 
-const TIME = 'a time such as 2026-11-19T08:00:00Z, or 30m, 12h or 7d ago'
+const TIME = 'a time such as 2026-11-19T08:00:00Z, or 30m, 12h or 7d for that long ago'
 
 export const exportRuns = command({
   words: ['export'],
   args: {},
   flags: {
-    since: { value: 'TIME', what: `only runs created since: ${TIME}` },
-    until: { value: 'TIME', what: `only runs created until: ${TIME}` },
-    to: { value: 'DIR|s3://BUCKET', what: 'a folder here, or the bucket of the export target' },
+    since: { value: 'TIME', what: `only runs that were created after this: ${TIME}` },
+    until: { value: 'TIME', what: `only runs that were created before this: ${TIME}` },
+    to: {
+      value: 'DIR|s3://BUCKET',
+      what: 'required: a folder here, or the bucket of the export target, without its folder',
+    },
   },
-  does: 'Export journals, evidence and output of runs, to be verified offline; short runs of an agent come together',
+  does: 'Export journals, evidence and output of runs, so that they can be verified offline; runs that are stored together are exported together',
   key: 'operator',
   examples: [
     'countersign export --since 24h --to /backups/evidence',
@@ -40,7 +43,8 @@ export const exportRuns = command({
     if (!since.ok) return since
     const until = parseTime('--until', flags.until)
     if (!until.ok) return until
-    if (flags.to === undefined) return err(usage('`--to` is missing: name a folder, or s3:// and the bucket'))
+    if (flags.to === undefined)
+      return err(usage('`--to` is missing: name a folder, or the bucket of the export target as s3://NAME'))
     const store = flags.to.startsWith('s3://') ? await inBucket(api, flags.to) : ok(inFolder(api, flags.to))
     if (!store.ok) return store
     const runs = await runsBetween(api, since.value ?? 0, until.value ?? Number.MAX_SAFE_INTEGER)
@@ -56,12 +60,12 @@ export const exportRuns = command({
       }
     }
     const bytes = files.reduce((sum, file) => sum + file.bytes, 0)
-    const text = `${files.length} files, ${bytes} bytes, of ${runs.value.length} objects\n`
+    const text = `files: ${files.length}, bytes: ${bytes}, objects of runs: ${runs.value.length}\n`
     return ok({ ok: true, json: { files }, text })
   },
 })
 
-/** One run of each object that has runs of this time. */
+/** One run of each object that has runs from this time. */
 async function runsBetween(api: Api, since: number, until: number): Promise<Result<string[], Trouble>> {
   const byObject = new Map<string, string>()
   for (let cursor: number | undefined, more = true; more; ) {
@@ -77,13 +81,17 @@ async function runsBetween(api: Api, since: number, until: number): Promise<Resu
   return ok([...byObject.values()])
 }
 
-/** The edge stores it, with the credentials that it keeps. */
+/** The edge stores the parts, because only it has the secret of the access key. */
 async function inBucket(api: Api, given: string): Promise<Result<Store, Trouble>> {
   const target = await api('readExportTarget', {})
   if (!target.ok) return target
   const { bucket } = target.value
   if (given.replace(/\/$/, '') !== `s3://${bucket}`)
-    return err(usage(`the export target is s3://${bucket}; change it with \`countersign export-target set\``))
+    return err(
+      usage(
+        `\`--to\` must be s3://${bucket}, the bucket of the export target; \`countersign export-target set\` changes it`,
+      ),
+    )
   return ok(async (run, from) => api('storeExport', { params: { run }, query: { from } }))
 }
 
@@ -95,7 +103,9 @@ const inFolder =
     const bytes = read.value
     const end = lastLine(bytes)
     if (end === undefined)
-      return err(trouble('incomplete', 'the export of a run ended early', 'run the command again'))
+      return err(
+        trouble('incomplete', 'the edge sent an incomplete part of an export', 'run the command again'),
+      )
     const name = exportName(objectOfRun(run), from, sha256(bytes))
     const saved = saveOnce(folder, name, bytes)
     return saved.ok ? ok({ name, bytes: bytes.byteLength, next: end.next }) : saved

@@ -18,7 +18,7 @@ const SINCE = {
 
 const UNIT_MS = { m: 60_000, h: 3600_000, d: 24 * 3600_000 } as const
 
-/** A time, given as one or as how long ago it was; undefined if it was not given. */
+/** Parses a time, or how long ago it was; undefined if the flag was not given. */
 export function parseTime(flag: string, given: string | undefined): Result<number | undefined, Trouble> {
   if (given === undefined) return ok(undefined)
   const [, amount, unit] = /^(\d{1,4})([mhd])$/.exec(given) ?? []

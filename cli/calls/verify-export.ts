@@ -25,7 +25,7 @@ type Part = {
 const PARTS = 'each file has the digest in its name, and no part is missing'
 const JOURNALS = 'each journal is whole, up to the head of its run'
 const CALLS = 'each attestation is signed, and its call and policy snapshot fit it'
-const NAMED = 'the journals name exactly the attestations that are there'
+const NAMED = 'the attestations are exactly those that the journals name'
 
 /** `path`: a file, or a folder with the files of any number of objects. May throw what `fs` throws. */
 export function verifyExport(path: string, keys: Keys): { checks: Check[]; about: Record<string, string> } {
@@ -53,7 +53,7 @@ export function verifyExport(path: string, keys: Keys): { checks: Check[]; about
       else if (checked.value !== null) attested.add(checked.value)
     }
   }
-  /** Each verified entry of each run: an export may have a part in several editions. */
+  /** The hashes of verified entries, by run: an export may have a part in several editions. */
   const reached = new Set<string>()
   const named = new Set<string>()
   for (const { path, lines } of parts.toSorted(byPosition)) {
@@ -82,7 +82,8 @@ export function verifyExport(path: string, keys: Keys): { checks: Check[]; about
     for (const run of new Set(strays))
       if (!ids.has(run)) fail(JOURNALS, `${path}, ${run}`, 'the line with its head is missing')
   }
-  for (const id of named.symmetricDifference(attested)) fail(NAMED, path, `only one of the two has ${id}`)
+  for (const id of named.symmetricDifference(attested))
+    fail(NAMED, path, `${id} is only in a journal, or only among the attestations`)
   const checks = [PARTS, JOURNALS, CALLS, NAMED].flatMap((name) => {
     const own = faults.filter((fault) => fault.name === name).slice(0, MOST_FAULTS)
     return own.length === 0 ? [{ name, ok: true }] : own
@@ -91,7 +92,7 @@ export function verifyExport(path: string, keys: Keys): { checks: Check[]; about
   return { checks, about }
 }
 
-/** Faults that are listed for each check. */
+/** The most faults that are listed for each check. */
 const MOST_FAULTS = 16
 
 const filesAt = (path: string): string[] =>
@@ -109,7 +110,7 @@ function readPart(path: string): Result<Part, string> {
   for (const [i, text] of bytes.toString().trimEnd().split('\n').entries()) {
     const parsed = parseJson(Buffer.from(text), EVIDENCE_BOUNDS)
     const line = ExportLine.safeParse(parsed.ok ? parsed.value : undefined)
-    if (!line.success) return err(`line ${i + 1} is not one of an export`)
+    if (!line.success) return err(`line ${i + 1} is not a line of an export`)
     lines.push(line.data)
   }
   const [head, end] = [lines[0], lines.at(-1)]
@@ -135,14 +136,14 @@ const byPosition = (a: Part, b: Part): number => {
   return (left?.[at] ?? 0) - (right?.[at] ?? 0)
 }
 
-/** `isReached`: whether an entry with this hash has been verified in the part before. */
+/** `isReached`: whether an entry with this hash has been verified in an earlier part. */
 function checkChain(
   entries: readonly JournalEntry[],
   isReached: (hash: string) => boolean,
 ): Result<true, string> {
   const [first] = entries
   if (first === undefined) return ok(true)
-  if (first.seq > 1 && !isReached(first.prev)) return err(`entry ${first.seq} does not follow another one`)
+  if (first.seq > 1 && !isReached(first.prev)) return err(`the entry before entry ${first.seq} is missing`)
   const chain = verifyChain(entries, first.seq === 1 ? GENESIS : { seq: first.seq - 1, hash: first.prev })
   return chain.ok ? ok(true) : err(`entry ${chain.error.seq}: ${chain.error.reason}`)
 }
@@ -159,10 +160,10 @@ function checkCall(
   if (statement === undefined || failed !== undefined) return err(failed?.name ?? 'it has no statement')
   const { facts, attestation_id } = statement.predicate
   if (facts.call !== call || statement.predicate.state !== state)
-    return err('it is of another call, or state')
+    return err('it is about another call, or another state')
   return isUnder(snapshots, facts) ? ok(attestation_id) : err('its policy snapshot is missing or was changed')
 }
 
-/** Calls from before snapshots were kept have none. */
+/** Calls that were made before the edge kept snapshots have none. */
 const isUnder = (snapshots: readonly PolicySnapshot[], facts: Facts): boolean =>
   snapshots.length === 0 || snapshots.some((snapshot) => decidedUnder(snapshot, facts))

@@ -85,7 +85,7 @@ async function verifyExported(path: string, keyFile: string, paint: Paint): Comm
   }
 }
 
-/** An error is the result of the command. */
+/** Its error is the result that the command returns. */
 function readKeys(file: string, paint: Paint): Result<Keys, Awaited<CommandResult>> {
   const json = readJson(file)
   if (!json.ok) return err(json)

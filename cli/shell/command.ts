@@ -112,7 +112,7 @@ type Shape<A, F> = {
    * The kind of key to send; `either` prefers an operator's. An `offline` command needs no edge.
    */
   readonly key: 'agent' | 'operator' | 'either' | 'installation' | 'none' | 'offline'
-  /** The kind of key to send if the first argument is given, where that differs. */
+  /** The kind of key to send if an argument is given, if it differs from `key`. */
   readonly keyForArgument?: 'installation'
   /** The meaning of exit codes 0 and 1, if not simply "done" and "refused or failed". */
   readonly exits?: string

@@ -56,7 +56,7 @@ function commandHelp(command: Command): string {
   ]
   const codes = exits ?? '0 done; 1 refused or failed'
   const shownExamples = (examples ?? []).map((example) => `  ${example}\n`).join('')
-  return `${line.join(' ')}\n\n${does}.\n\n${columns(rows, '  ')}\n${KEY_NOTES[key]}${keyForArgument === undefined ? '' : ` With an argument: ${KEY_NOTES[keyForArgument]}`} Exit codes: ${codes}; 2 wrong usage or configuration.\n${shownExamples === '' ? '' : `\n${shownExamples}`}`
+  return `${line.join(' ')}\n\n${does}.\n\n${columns(rows, '  ')}\n${KEY_NOTES[key]}${keyForArgument === undefined ? '' : ' With an argument: the installation key.'} Exit codes: ${codes}; 2 wrong usage or configuration.\n${shownExamples === '' ? '' : `\n${shownExamples}`}`
 }
 
 const flagLabel = (name: string, { value }: Flag): string =>

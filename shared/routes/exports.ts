@@ -69,7 +69,7 @@ export const EXPORTS = routes({
     action: 'export.write',
     params: run,
     query,
-    summary: 'Store the same part in the export target; storing it again changes nothing',
+    summary: 'Store a part of the export of a run in the export target; storing it again changes nothing',
     status: 200,
     result: StoredExport,
     failures: ['not_found', 'no_export_target', 'export_refused', 'export_mismatch', 'export_unavailable'],

@@ -168,7 +168,7 @@ export const OPERATORS = routes({
     path: '/v1/usage',
     callers: ['operator'],
     action: 'usage.read',
-    summary: 'Read the quota of the own tenant, and what it uses of it',
+    summary: 'Read the quota of your tenant, and how much of it is used',
     status: 200,
     result: TenantUsage,
     failures: [],

@@ -94,10 +94,10 @@ export const TENANTS = routes({
     action: 'tenant.delete',
     params: named,
     summary:
-      'Delete a suspended tenant and its data permanently; `name` repeats its name, which can’t be used again. Its runs stay until its export target has them; with `without_export` also after a deletion, they are removed at once. `default` can’t be deleted',
+      'Delete a suspended tenant and its data permanently; `name` repeats its name, which can’t be used again. If it has an export target, its runs stay until the target has them; `without_export`, which may also be sent after the deletion, removes them at once. `default` can’t be deleted',
     body: z.strictObject({
       name: TenantName,
-      /** Its runs are removed without the export that its operators have set up. */
+      /** Its runs are removed without an export to its export target. */
       without_export: z.boolean().default(false),
     }),
     status: 200,

@@ -1,5 +1,6 @@
 // Exports: where a tenant's evidence is stored outside of the edge, and what one exported file
-// holds. A file is JSON Lines; its name has its digest, so that nothing is stored under it twice.
+// contains. A file is JSON Lines; its name contains its digest, so that different bytes have different
+// names.
 
 import { z } from 'zod'
 import { Bundle } from '../evidence/bundle.ts'
@@ -25,7 +26,7 @@ const Bucket = z.strictObject({
 export const ExportTargetSpec = Bucket.extend({
   secret_access_key: z
     .string()
-    .regex(/^[!-~]{8,256}$/, 'is not the secret of an access key: 8 to 256 characters of ASCII, no spaces'),
+    .regex(/^[!-~]{8,256}$/, 'is not the secret of an access key: 8 to 256 ASCII characters, no spaces'),
 })
 export type ExportTargetSpec = z.infer<typeof ExportTargetSpec>
 
@@ -35,7 +36,7 @@ export type ExportTarget = z.infer<typeof ExportTarget>
 
 export const EXPORT_FORMAT = 'countersign-export/v1'
 
-/** How many runs of the object precede a part, and how many entries and calls of the next run. */
+/** How many runs of the object precede a part, and how many entries and calls of the run it begins in. */
 export const ExportPosition = z
   .string()
   .regex(/^\d{1,6}\.\d{1,10}\.\d{1,7}$/, 'is not a position; send `next` of the part before it')
@@ -56,7 +57,7 @@ export const ExportLine = z.discriminatedUnion('kind', [
   /** The run that the next lines are about, as it is now. */
   z.strictObject({ kind: z.literal('run'), run: Run }),
   z.strictObject({ kind: z.literal('entry'), run: RunId, entry: JournalEntry }),
-  /** The policy by which the next call was decided; each once in a part. */
+  /** The policy snapshot under which the next call was decided; each is in a part once. */
   z.strictObject({ kind: z.literal('snapshot'), snapshot: PolicySnapshot }),
   /** `bundle`: null as long as the call has not ended. */
   z.strictObject({

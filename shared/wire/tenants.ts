@@ -83,9 +83,9 @@ export const withChange = (quota: Quota, change: QuotaChange): Quota => ({
 export const TenantUse = z.strictObject({
   calls_today: z.int(),
   storage_bytes: z.int(),
-  /** Those of `storage_bytes` that calls have left, as they were at most a second ago. */
+  /** The part of `storage_bytes` that calls have left, as it was at most a second ago. */
   calls_bytes: z.int(),
-  /** Those of `storage_bytes` that skills keep. */
+  /** The part of `storage_bytes` that skills keep. */
   skills_bytes: z.int(),
   workers: z.int(),
   streams: z.int(),

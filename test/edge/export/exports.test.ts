@@ -151,7 +151,7 @@ test('the command line exports to a folder and to the bucket, and its export is 
     new Set([objectOfRun(id), objectOfRun(alone.run)]),
   )
   expect((await exported(dir, '--since', since)).code).toBe(0) // it is all there
-  expect((await exported(dir, '--until', '2020-01-01')).out).toBe('0 files, 0 bytes, of 0 objects\n')
+  expect((await exported(dir, '--until', '2020-01-01')).out).toBe('files: 0, bytes: 0, objects of runs: 0\n')
   const toBucket = await exported('s3://evidence', '--since', since, '--json')
   expect((JSON.parse(toBucket.out).files as { name: string }[]).map(({ name }) => name).sort()).toEqual(
     names.sort(),
@@ -172,7 +172,7 @@ test('the command line exports to a folder and to the bucket, and its export is 
   const without = (word: string) => `${lines.filter((line) => !line.includes(word)).join('\n')}\n`
   const changed: [string, string][] = [
     [text.replace('"kind":"claimed"', '"kind":"clAimed"'), 'each journal is whole'],
-    [without('"kind":"call"'), 'the journals name exactly the attestations'],
+    [without('"kind":"call"'), 'the attestations are exactly those'],
     [
       text.replaceAll(`"call":"${call}","state":"succeeded"`, `"call":"${call}","state":"failed"`),
       'each attestation is signed',
