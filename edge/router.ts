@@ -246,7 +246,10 @@ app.onError((error, context) => {
   const internal = isDamaged(error)
     ? failure('archive_damaged', `the run can't be read from its archive, logged as ${request_id}`)
     : isEvicted(error)
-      ? failure('unavailable', 'other reads of sealed runs take the memory of the edge')
+      ? failure(
+          'unavailable',
+          'other reads of sealed runs use all memory that the edge has for them; try again',
+        )
       : failure('internal', `an internal error of the edge, logged as ${request_id}`)
   return context.req.path === ROUTES.adviseClaudeCode.path
     ? hookRefusal(internal)

@@ -77,7 +77,7 @@ async function usedBefore(
   }
 }
 
-/** A session that no call has used is not asked: a request would make its object, for good. */
+/** A session that no call has used gets no request, which would make its object for good. */
 async function usedBySession(env: Env, run: RunRecord, tool: string): Promise<Counters> {
   const isUsed = run.session !== run.id && (await logObject(env, run.tenant).knows(sessionName(run)))
   return isUsed ? sessionObject(env, run).look(tool) : NOTHING

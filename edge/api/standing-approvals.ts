@@ -27,7 +27,7 @@ export const standingRoutes: Verbs<'listStanding' | 'revokeStanding' | 'resetSes
     if (!agent.ok) return agent
     const { tenant, name } = agent.value
     const onlyDecision = caller.principal.kind === 'Agent' ? 'approve' : undefined // an agent can't revoke an operator's denial
-    // Each of its answers is listed. A request to a session without any would make an object, for good.
+    // The list has all answers. A session without any gets no request, which would make its object for good.
     const listed = await tenantObject(env, tenant).standing()
     const hasSome = listed.some((standing) => standing.agent === name && standing.session === session)
     const of = { tenant, agent: name, session }

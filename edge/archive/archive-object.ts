@@ -1,5 +1,5 @@
-// The archive of sealed runs: one object for each tenant and day. It stores the entry of an object of
-// runs as it gets it, and knows nothing of what is in it.
+// The archive of sealed runs: one object for each tenant and day. It stores the entry of each object of
+// runs as it receives it, and does not read what is in it.
 
 import { DurableObject } from 'cloudflare:workers'
 import { and, eq, isNotNull, sql } from 'drizzle-orm'
@@ -11,7 +11,7 @@ import { Tables } from '../platform/object-tables.ts'
 import type { EntryPart } from './entry.ts'
 import { entries, parts } from './tables.ts'
 
-/** A row takes this beside its bytes, for digest, keys and a share of a page. */
+/** The bytes of a row besides its part: digest, keys and its share of a page. */
 const ROW_BYTES = 256
 
 const p = sql.placeholder
@@ -81,9 +81,10 @@ export class ArchiveObject extends DurableObject<Env> {
   }
 
   /**
-   * Makes this index, with parts of these digests, the entry of the object, and removes all other
-   * parts. Returns its bytes; null without any change if a part is missing, or if the entry is from a
-   * later state of the object, because then the caller is an earlier instance of it.
+   * Makes this index, with the parts of these digests, the entry of the object, and removes all its
+   * other parts. Returns how many bytes the entry takes. Changes nothing and returns null if a part is
+   * missing, or if the present entry is from a later state of the object: then the caller is an earlier
+   * instance of the object.
    */
   async publish(
     object: string,

@@ -1,7 +1,7 @@
-// The entry of sealed runs: their rows as JSON, compressed in parts of bounded size, and an index that
-// names each part by its digest, says which runs are in it, and has a digest itself. So a read needs
-// the index and the parts of one run, and no changed, missing or foreign part is read. Pure. A format
-// is never changed, nor its dictionary: entries stay, and later editions read them.
+// The format of an entry: the rows of sealed runs as JSON, compressed in parts of bounded size, and an
+// index. The index names each part by its digest and says which runs are in it; the index has a digest,
+// too. So a read needs only the index and the parts of one run, and refuses every changed, missing or
+// foreign part. Pure. A format and its dictionary never change, because later editions read old entries.
 
 import { createHash } from 'node:crypto'
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
@@ -21,15 +21,15 @@ export type PartRef = {
   readonly digest: string
   /** The number of its first run. */
   readonly first: number
-  /** How much has happened in the runs whose rows of `run` it has. It never decreases. */
+  /** Counts the changes of the runs whose row of the table `run` is in it. It never decreases. */
   readonly weight: number
-  /** `namesOf` the ids of its runs; of a piece, also of all by which its rows are found. */
+  /** `namesOf` the ids of its runs; for a piece, also of the texts by which its rows are found. */
   readonly names: string
-  /** Of a piece: the first and last key of each table in it. */
+  /** For a piece: the first and last key of each table in it. */
   readonly ranges: Ranges | null
 }
 export type Ranges = Readonly<Record<string, readonly [first: number, last: number]>>
-/** `migration`: that of the tables from which the rows are. `next`: the number of the next run. */
+/** `migration`: the version of the tables of these rows. `next`: the number that the next run gets. */
 export type Index = {
   readonly migration: number
   readonly next: number
@@ -65,10 +65,10 @@ const partOf = (bytes: Uint8Array): EntryPart => ({ digest: sha256(bytes).toStri
 
 /** A short hash. */
 export const nameOf = (text: string): string => sha256(text).subarray(0, NAME_BYTES).toString('base64url')
-/** Those of texts, by which `mayHave` finds the part that has them. */
+/** The short hashes of texts, among which `mayHave` looks for one. */
 export const namesOf = (texts: Iterable<string>): string => [...new Set(texts)].map(nameOf).join('')
 
-/** Whether a text of this name may be among those of `names`. If it is among them, the answer is yes. */
+/** Whether `names` may have this short hash. The answer is never wrongly no, and rarely wrongly yes. */
 export function mayHave(names: string, name: string): boolean {
   for (let at = names.indexOf(name); at >= 0; at = names.indexOf(name, at + 1))
     if (at % NAME_CHARS === 0) return true
@@ -88,10 +88,10 @@ export function sealIndex(object: string, { migration, next, parts }: Index): En
 
 /** An error says what is wrong with the index of the object. */
 export function openIndex(object: string, { digest, bytes }: EntryPart): Result<Index, string> {
-  if (partOf(bytes).digest !== digest) return err('its digest is another one')
+  if (partOf(bytes).digest !== digest) return err('its digest does not match')
   const [format, owner, migration, next, parts] = JSON.parse(Buffer.from(bytes).toString()) as EncodedIndex // `sealIndex` wrote it, by its digest
   if (format !== FORMAT) return err(`its format is ${format}`)
-  if (owner !== object) return err('it belongs elsewhere')
+  if (owner !== object) return err('it belongs to another object')
   const refs = parts.map(([part, first, weight, names, ranges]) => ({
     digest: part,
     first,
@@ -115,7 +115,7 @@ export function sealPart(pages: readonly Page[]): EntryPart {
 
 /** `digest`: as the index has it. `chars`: the length of the text that was compressed. */
 export function openPart({ digest, bytes }: EntryPart): Result<{ pages: Page[]; chars: number }, string> {
-  if (partOf(bytes).digest !== digest) return err('the digest of a part is another one')
+  if (partOf(bytes).digest !== digest) return err('the digest of a part does not match')
   const text = inflateRawSync(bytes, { dictionary }).toString()
   const pages = JSON.parse(text) as EncodedPage[] // `sealPart` wrote it, by its digest
   return ok({ pages: pages.map(openPage), chars: text.length })
@@ -168,7 +168,7 @@ export const isDamaged = (thrown: unknown): boolean =>
 
 const EVICTED = 'rows of a sealed run are no longer in memory'
 
-/** The error of a read that other reads have left no room for. The next try reads the rows again. */
+/** The error of a read whose rows other reads have displaced from memory. The next try loads them again. */
 export const evicted = (): Error => new Error(EVICTED)
 
 export const isEvicted = (thrown: unknown): boolean =>

@@ -2,14 +2,14 @@
 
 import { blob, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 
-/** An entry without an index is being written. */
+/** Entries. One without an index is still being written. */
 export const entries = sqliteTable(
   'entries',
   {
     id: integer().primaryKey(),
     /** The name of the object of runs in its tenant. */
     object: text().notNull(),
-    /** Grows with all that happens in the object (`PartRef`). An older entry never replaces a newer one. */
+    /** Grows with each change in the object (`PartRef`). An older entry never replaces a newer one. */
     weight: integer(),
     digest: text(),
     index: blob({ mode: 'buffer' }),

@@ -58,7 +58,7 @@ export const gatekeeper = (env: Env, tenant: string): Pick<Gatekeeper, 'director
 export const isDeleted = async (env: Env, tenant: string): Promise<boolean> =>
   (await directoryOf(env, tenant)).state === 'deleted'
 
-/** When a tenant's object last answered that it has room. It holds for a second, so a claim asks rarely. */
+/** When a tenant's object last answered that it has room. The answer counts for a second: few claims ask. */
 const roomAt = new Map<string, number>()
 const ROOM_MS = 1_000
 

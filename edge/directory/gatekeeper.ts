@@ -60,8 +60,8 @@ export type Gatekeeper = {
   directory: (known: number) => Promise<Directory | null>
   /** Checks the freshness of a signed request, then returns what `directory` returns. */
   admitWorker: (input: SignatureInput, known: number) => Promise<Result<Directory | null>>
-  /** Counts a proposal against the quotas; `null` if that needs storage or a request. */
+  /** Counts a proposal against the quotas; `null` if counting needs storage or a request. */
   takeStoredCall: () => Result<true> | null
-  /** Whether the quota of storage has room. `false` if that needs storage or a request. */
+  /** Whether the quota of storage has room. `false` also if the answer needs storage or a request. */
   hasRoom: () => boolean
 }

@@ -42,7 +42,7 @@ async function putOnce(network: Network, spec: ExportTargetSpec, file: Stored): 
     bytes: file.bytes,
     headers: {
       'content-type': 'application/octet-stream',
-      'if-none-match': '*', // an object is never replaced, whatever the key of the bucket may do
+      'if-none-match': '*', // an object is never replaced, even if the access key permits it
       'x-amz-checksum-sha256': checksum,
       'x-amz-content-sha256': digest.toString('hex'),
     },
@@ -100,7 +100,7 @@ async function send(
     const body = await beginning(answer, most)
     return ok({ status: answer.status, checksum: answer.headers.get('x-amz-checksum-sha256'), body })
   } catch {
-    // The runtime's error would reveal what is behind a name.
+    // The runtime's error could reveal what a name resolves to.
     const why = signal.aborted ? `gave no answer within ${LIMITS.export_ms} ms` : 'could not be reached'
     return err({ again: true, failure: failure('export_unavailable', `the store ${why}`) })
   }

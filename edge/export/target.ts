@@ -51,7 +51,10 @@ export async function storeInTarget(
   const secret_access_key = sealing.open({ name: BOUND, version, sealed: target.sealed })
   if (secret_access_key === undefined)
     return err(
-      failure('export_refused', 'the secret of the access key can’t be opened; set the target again'),
+      failure(
+        'export_refused',
+        'the secret of the access key can’t be decrypted; set the export target again',
+      ),
     )
   return putObject(
     outboundNetwork(env),

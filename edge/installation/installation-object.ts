@@ -183,8 +183,8 @@ export class InstallationObject extends DurableObject<Env> {
   }
 
   /**
-   * Deletes only a suspended tenant: the two steps keep a slip from deleting one in use. Without the
-   * export, also a deleted one whose runs still wait for it.
+   * Deletes only a suspended tenant, so that a slip does not delete one in use. `withoutExport` also gives
+   * up the export of a deleted tenant whose runs still wait for it.
    */
   async remove(name: string, withoutExport: boolean): Promise<Result<Tenant>> {
     if (!withoutExport) return this.#move(name, 'suspended', 'deleted', {})
@@ -312,7 +312,7 @@ export class InstallationObject extends DurableObject<Env> {
         (await tenancy(this.env, name)
           .erase()
           .catch((thrown: unknown) => {
-            logError(thrown, { tenant: name }) // it is tried again; an export that fails says why
+            logError(thrown, { tenant: name }) // the alarm tries again; the error says why an export failed
             return false
           }))
       if (!done) continue

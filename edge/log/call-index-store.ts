@@ -151,7 +151,7 @@ export class CallIndex {
     return { items, next }
   }
 
-  /** The calls that have not ended, and their runs. Reads only these calls. */
+  /** Counts the calls that have not ended, and their runs. Reads only these calls. */
   open(): { calls_open: number; runs_open: number } {
     const rows = this.#db
       .select({ call: listedCalls.call })

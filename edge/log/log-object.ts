@@ -279,7 +279,7 @@ export class LogObject extends DurableObject<Env> {
     return this.#size - (this.#q.lastOf.get({ run: SKILL_JOURNAL })?.seq ?? 0)
   }
 
-  /** Numbers of the tenant's calls and runs that need no read of all of them. */
+  /** Counts of the tenant's calls and runs, found without reading all of them. */
   async counts(): Promise<Pick<TenantUse, 'calls_ended' | 'calls_open' | 'runs_open'>> {
     return { calls_ended: await this.endedCalls(), ...this.#index.open() }
   }

@@ -81,7 +81,7 @@ export const listedRuns = sqliteTable(
 
 /**
  * The bytes of each object with runs or a session: its own rows, and those that are sealed in an
- * archive. The row without a name has the sums.
+ * archive. The row with an empty name has the sums.
  */
 export const objects = sqliteTable('objects', {
   name: text().primaryKey(),

@@ -145,8 +145,9 @@ export function checkToolChange(
 }
 
 /**
- * Validates rules against tools that differ. All tools are needed for a report, because it counts
- * them; tools of which more than half differ save too little for a second validation.
+ * Validates rules against one tool of each kind. If that finds something, validates them against all
+ * tools, because the report counts tools. If more than half of the tools differ, the first validation
+ * would save too little.
  */
 function validateSet(set: PolicySet, tools: ToolTypes, enough: number = Number.POSITIVE_INFINITY): Findings {
   const different = differentTools(tools, new Set(actionsIn(set)))

@@ -106,8 +106,8 @@ export class RunContext {
 
   /**
    * Runs `work` as one synchronous transaction; resolves when its batch is on disk. An exception
-   * rolls it back; a refusal that `work` returns does not. In a sealed run `work` runs a second time,
-   * once the run is put back, if the first time it wrote something.
+   * rolls it back; a refusal that `work` returns does not. If `work` writes to a sealed run, the run
+   * is put back, and `work` runs a second time.
    */
   transact<T>(work: (tx: RunTransaction) => Result<T>): Promise<Result<T>> {
     return this.#transact(work).catch(async (thrown: unknown) => {

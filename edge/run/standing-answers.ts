@@ -32,7 +32,7 @@ export function standingKey(run: RunRecord, { proposal, decision, ask }: NewCall
 /**
  * An unreachable session counts as having no answers, so people are asked (L6). A run that names no
  * session has one to itself, named like the run. Before its first call nobody can have given an
- * answer there, so it is not asked: most such runs have one call only.
+ * answer there, so the session is not asked: most such runs have only one call.
  */
 export async function findStandingAnswers(
   env: Env,

@@ -315,7 +315,7 @@ export class RunStore {
     this.files = new FileStore(object.storage, tables, () => (this.#isShared ? this.#place : null))
   }
 
-  /** Until its rows are put back, which another request may do. */
+  /** True until the rows are put back, which another request may do. */
   get #isSealed(): boolean {
     return this.#sealed !== undefined && this.#object.numberOf(this.#id) === undefined
   }
@@ -332,7 +332,7 @@ export class RunStore {
 
   /** Makes tables or indexes that are needed from now on. */
   #addTables(...names: readonly string[]): void {
-    void this.#write // the tables of an object come first, and a sealed run's rows
+    void this.#write // makes the object's tables first, and throws if the run is sealed
     this.#tables.add(...names)
   }
 

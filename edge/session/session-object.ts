@@ -2,7 +2,7 @@
 // per session. A call reserves its usage here before it is decided, one call at a time, so that two
 // runs can't both take the last of a cap. The runs hold the truth about their calls, and are asked
 // for it. One more object per agent, which belongs to no session, counts the agent's questions. An
-// object that was only asked stores nothing, so a dry run leaves none behind.
+// object that was only read stores nothing, and dry runs read only objects that store something.
 
 import { DurableObject } from 'cloudflare:workers'
 import { and, count, eq, gt, lte } from 'drizzle-orm'
@@ -41,7 +41,7 @@ export class SessionObject extends DurableObject<Env> {
   readonly #standing = new StandingStore(this.#db)
   /** The end of the queue of operations that run one at a time. */
   #last: Promise<unknown> = Promise.resolve()
-  /** The bytes of this object that the tenant's log knows, as far as this object knows. */
+  /** The size that this instance of the object last reported. */
   #reported = 0
 
   /**
@@ -222,8 +222,8 @@ export class SessionObject extends DurableObject<Env> {
   // ── The tenant's quota of storage ──
 
   /**
-   * Reports what the object stores, beside the answer. If a report gets lost, a later request makes
-   * another. Every object that has a file reports: a dry run asks only sessions that have.
+   * Reports how much the object stores. The answer does not wait for it. If a report gets lost, a later
+   * request repeats it. Every object with a file reports, because dry runs ask only those that have.
    */
   #reportSize(): void {
     const bytes = Math.max(this.ctx.storage.sql.databaseSize, EMPTY_FILE_BYTES)

@@ -1,5 +1,5 @@
-// The bytes that the tenant's calls have left, as its log counts them. The tenant asks it again after a
-// second, ahead of the calls, so that they don't wait. An old number admits nothing (L6).
+// Caches how many bytes the tenant's calls have left, as its log counts them. While calls come, it asks
+// the log again every second, so that no call waits for the log. An old number admits nothing (L6).
 
 const AGAIN_MS = 1_000
 const OLD_MS = 5_000
@@ -19,7 +19,7 @@ export class CallsStored {
     this.#ask = ask
   }
 
-  /** Undefined if it is too old. It sends nothing, which a request of another object may not do. */
+  /** Undefined if it is too old. Sends nothing: workerd forbids that in a request to another object. */
   known(now: number): Stored | undefined {
     this.#isUsed = true
     return this.#isYounger(OLD_MS, now) ? this.#stored : undefined
@@ -34,7 +34,7 @@ export class CallsStored {
     return this.#asking
   }
 
-  /** The clock may have been set back. */
+  /** Compares with the absolute difference, because the clock may have been set back. */
   #isYounger(ms: number, now: number): boolean {
     return Math.abs(now - this.#at) < ms
   }
@@ -53,7 +53,7 @@ export class CallsStored {
     this.#isWatched = true
     setTimeout(() => {
       this.#isWatched = false
-      if (this.#isUsed) void this.current(Date.now()).catch(() => undefined) // the next call asks
+      if (this.#isUsed) void this.current(Date.now()).catch(() => undefined) // the next call asks again
       this.#isUsed = false
     }, AGAIN_MS)
   }

@@ -50,8 +50,8 @@ export async function eraseOthers(
 }
 
 /**
- * The sessions first: only runs and the log know their names. The log has every run that is sealed, and
- * an object has the others.
+ * Erases the sessions first, because only runs and the log know their names. The log knows every sealed
+ * run, and each object knows its stored runs.
  */
 async function eraseRuns(env: Env, tenant: string, runs: readonly string[]): Promise<void> {
   const eraseSessions = (owners: ReadonlyArray<{ agent: string; session: string }>) =>

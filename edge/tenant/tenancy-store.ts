@@ -105,12 +105,12 @@ export class TenancyStore {
   }
 
   quota(): Quota {
-    // A quota of an earlier edge has the default of what it lacks.
+    // A quota that an earlier edge stored gets the defaults of what it lacks.
     this.#quota ??= withChange(DEFAULT_QUOTA, this.#db.select().from(meta).get()?.quota ?? {})
     return this.#quota
   }
 
-  /** Undefined if only storage knows it. */
+  /** The quota, if it is in memory. */
   get knownQuota(): Quota | undefined {
     return this.#quota
   }

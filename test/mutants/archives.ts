@@ -14,12 +14,12 @@ export const ARCHIVES: readonly Held[] = [
     tests: ENTRY,
     lines: [
       [
-        "if (partOf(bytes).digest !== digest) return err('the digest of a part is another one')",
+        "if (partOf(bytes).digest !== digest) return err('the digest of a part does not match')",
         '',
         'A call is answered that the disk has changed.',
       ],
       [
-        "if (partOf(bytes).digest !== digest) return err('its digest is another one')",
+        "if (partOf(bytes).digest !== digest) return err('its digest does not match')",
         '',
         'The disk has changed which runs there are, and the key of a sealed call runs the call again.',
       ],

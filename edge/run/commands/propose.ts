@@ -52,7 +52,10 @@ export type ProposedCall = { readonly call: Call; readonly joined: boolean }
 
 const NO_RUN = failure('not_found', 'no such run')
 const OTHER_RUN = failure('idempotency_key_reused', 'this key has created a run with other settings')
-export const NO_ROOM = failure('unavailable', 'this run has no place in its object; propose the call again')
+export const NO_ROOM = failure(
+  'unavailable',
+  'there was no room to store this run with others; propose the call again',
+)
 const RECEIVED_SINCE = failure(
   'unavailable',
   'an identical call ended, and its client received the answer just now; propose the call again',
@@ -210,8 +213,9 @@ function openRun(run: RunContext, tx: RunTransaction, { agent, create, key }: Pr
 }
 
 /**
- * Whether a new run needs another object: its own is full, or its id is that of another key. A run with
- * a call belongs to the keys of its calls for good, so each key always leads to the same run (L2).
+ * Whether a new run needs another object, because this one is full or the run of another key has its id.
+ * A run with a call belongs to the keys of its calls for good, so each key always leads to the same run
+ * (L2).
  */
 function hasNoPlace(
   run: RunContext,

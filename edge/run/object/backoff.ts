@@ -1,4 +1,4 @@
-// When the runs that failed are tried again: each later than the time before. A run that fails delays
+// When a run that failed is tried again. Each failure in a row makes the pause of that run longer, and of
 // no other.
 
 const FIRST_MS = 2_000

@@ -1,6 +1,6 @@
 // Exports the runs of one object as parts of bounded size: their journals, the evidence of their
 // calls and the kept output. The part that begins at a position has the same bytes as long as the
-// runs are at rest, so storing an export again changes nothing.
+// runs do not change, so storing an export again changes nothing.
 
 import { sha256 } from '../../../shared/bytes/json.ts'
 import { callId } from '../../../shared/ids.ts'
@@ -20,7 +20,7 @@ export type ExportPart = {
   readonly bytes: Uint8Array<ArrayBuffer>
   readonly next: string | null
 }
-/** In a run: its journal's entries and its calls that precede a part. */
+/** A place in a run: how many of its journal's entries, and how many of its calls, precede a part. */
 type Place = { readonly seq: number; readonly n: number }
 
 class Lines {
@@ -132,7 +132,7 @@ function addCall(run: RunContext, lines: Lines, n: number): void {
  */
 export async function exportBeforeRemoval(runs: Runs): Promise<void> {
   const { env, archived } = runs
-  // First: without a target, an entry that is damaged need not be read.
+  // Checked first: without a target, even an object with a damaged entry can be removed.
   if ((await tenantObject(env, archived.tenant).exportTarget()) === null) return
   for (let changes = -1; changes !== runs.changes; ) {
     changes = runs.changes

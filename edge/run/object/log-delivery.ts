@@ -32,7 +32,7 @@ export class LogDelivery {
   readonly #waiting = new Set<string>()
   readonly #backoff = new Backoff()
   #isScheduled = false
-  /** The bytes of the object that the log knows, as far as this object knows. */
+  /** The size that this instance of the object last reported. */
   #reported = 0
 
   constructor(runs: Runs) {
@@ -78,7 +78,7 @@ export class LogDelivery {
     for (const id of ids) this.#await(id, Date.now() + RETRY_MS)
   }
 
-  /** Takes the runs that need not wait longer, because they have failed. Those come last. */
+  /** Takes the runs whose pause after a failure is over, or that have not failed. The former come last. */
   #takeReady(others: readonly string[]): string[] {
     const ids = [...new Set([...this.#waiting, ...others])]
     this.#waiting.clear()
@@ -123,7 +123,7 @@ export class LogDelivery {
 
   /**
    * Reports that the rows are in an archive, before they are removed here. If the object changes in the
-   * meantime, its next delivery reports it again.
+   * meantime, its next delivery reports its size again.
    */
   async reportSealed(tenant: string, object: string, sealed: number): Promise<void> {
     await logObject(this.#runs.env, tenant).reportSize({ object, live: EMPTY_FILE_BYTES, sealed })

@@ -23,7 +23,7 @@ const LATER: readonly string[] = [...INDEXES, 'output', 'files', 'file_parts']
 
 /** The most due calls that one alarm handles; it rings again at once. */
 const AT_ONCE = 200
-/** A view, which takes no page: the object has some of its runs, and its archive the others. */
+/** An empty view, which takes no page. It says that the archive has others of the object's runs. */
 const ARCHIVED = 'archived'
 
 export class ObjectStore {
@@ -91,8 +91,8 @@ export class ObjectStore {
   }
 
   /**
-   * Whether the object takes no more runs. It must never take some again: a key whose run is elsewhere
-   * for want of room would then make a second one (L2).
+   * Whether the object takes no more runs. It must never take some again: a key whose run is in
+   * another object, because this one was full, would then make a second run (L2).
    */
   isFull(): boolean {
     return this.next >= LIMITS.runs_per_object
@@ -115,19 +115,19 @@ export class ObjectStore {
     return this.tables.exist && !this.tables.has(ARCHIVED)
   }
 
-  /** From now on runs in the archive have the numbers below `next`. */
+  /** Call it when the archive has runs. Their numbers are below `next`. */
   noteArchived(next: number): void {
     this.#archived = next
     this.#next = Math.max(this.#next, next)
   }
 
-  /** Makes the tables of a first row. Call it before each write, in its transaction. */
+  /** Makes the tables if there are none. Call it before each write, in its transaction. */
   makeTables(): void {
     this.tables.make()
     if (this.#archived > 0) this.tables.mark(ARCHIVED)
   }
 
-  /** Stores rows again that were sealed. They may be there already, if the edge died half-way. */
+  /** Stores rows again that were sealed. They may be there already, if the edge died halfway. */
   putBack(pages: readonly Page[]): void {
     this.makeTables()
     this.tables.add(...INDEXES)
@@ -150,7 +150,7 @@ export class ObjectStore {
     this.tables.forget()
   }
 
-  /** Call it when all that is stored was removed. */
+  /** Call it after everything stored was removed. */
   removed(): void {
     this.tables.forget()
     this.#known = undefined
@@ -173,7 +173,7 @@ export class ObjectStore {
     return this.storage.sql.exec(text, JSON.stringify(digests)).toArray()
   }
 
-  /** The bytes of its rows, without the files of its runs, which have a count of their own. */
+  /** The bytes of its rows, without the files of its runs, which are counted separately. */
   get ownBytes(): number {
     return this.storage.sql.databaseSize - this.#files.held().bytes
   }
@@ -184,8 +184,8 @@ export class ObjectStore {
   }
 
   /**
-   * When an entry was last added to a journal; 0 without one. An object that has added none since it
-   * started knows it of its last run alone.
+   * When an entry was last added to a journal; 0 if none was. If this instance has added none, it is the
+   * time of the last entry of the last run.
    */
   lastEntryAt(): number {
     if (this.#lastEntryAt !== undefined || !this.tables.exist) return this.#lastEntryAt ?? 0

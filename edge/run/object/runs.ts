@@ -19,7 +19,7 @@ import { exportBeforeRemoval } from './export.ts'
 import { LogDelivery } from './log-delivery.ts'
 import { ObjectStore } from './object-store.ts'
 
-/** If a run has failed, the alarm waits for this long at least: what is due there is due now. */
+/** If a run failed, the alarm waits at least this long, because its due calls would ring it at once. */
 const RETRY_MS = 2_000
 
 /** A context, and how many requests and pieces of work use it now. */
@@ -62,7 +62,7 @@ export class Runs {
     return this.#release([held], () => work(held.run))
   }
 
-  /** Of those of these runs that are stored. */
+  /** Does the work with those of the given runs that are stored here. */
   useAll<T>(given: readonly string[], work: (runs: RunContext[]) => Promise<T>): Promise<T> {
     const held: Held[] = []
     return this.#release(held, () => {
@@ -93,8 +93,8 @@ export class Runs {
   }
 
   /**
-   * Whether memory has nothing of a run that its rows lack: no lease, nobody who waits. A stored run
-   * with an object to itself stays as long as the object.
+   * Whether a run's context may be dropped, because it has nothing that the rows lack: no lease, no
+   * waiter. The context of a stored run with an object to itself stays as long as the object.
    */
   #isAtRest({ id, row, store }: RunContext): boolean {
     if (this.store.numberOf(id) === undefined) return true // it is sealed, or was never made
@@ -159,7 +159,7 @@ export class Runs {
     }
   }
 
-  /** The rows are in the archive, and removed here. Returns false if a request uses one of the runs. */
+  /** Removes the rows, which the archive has. Returns false, without change, if a request uses a run. */
   async becomeSealed(index: Index): Promise<boolean> {
     if ([...this.#held.values()].some(({ users }) => users > 0)) return false
     const removed = this.#ctx.storage.deleteAll() // takes effect at once, and removes the alarm
@@ -181,11 +181,11 @@ export class Runs {
     this.store.removed()
   }
 
-  /** Whether the inbox, and of an object of one run the log and the lists, have everything. */
+  /** Whether the inbox has received everything and, for an object of one run, the log and lists, too. */
   async isDelivered(): Promise<boolean> {
     if (!this.store.isMirrored()) return false
     const [id = ''] = this.store.runs
-    if (isShared(this.archived.object)) return true // sealing reads it in the rows
+    if (isShared(this.archived.object)) return true // sealing checks the row of each run
     return this.use(id, ({ row, outbox }) => outbox.isListed && row !== undefined && row.logged === row.seq)
   }
 }

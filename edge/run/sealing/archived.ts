@@ -1,4 +1,4 @@
-// The sealed runs of one object: which there are, how they get into memory and back into the object.
+// The sealed runs of one object: finds them, loads them into memory, and puts them back into the object.
 // A run is stored in the object or sealed; rows in the object win over an entry. A part of an entry is
 // put back with all its runs, so either all of them are stored or none.
 
@@ -29,14 +29,14 @@ type Runs = {
   unsealed(): void
 }
 
-/** The parts that one message of the archive brings. */
+/** The most parts in one answer of the archive. */
 const MESSAGE_PARTS = 256
 
 export class Archived {
   readonly #runs: Runs
-  /** The entry of the object; null if it has none, undefined until the archive was asked. */
+  /** The index of the object's entry; null if it has none, undefined until the archive has answered. */
   #index: Index | null | undefined
-  /** The runs that requests use. */
+  /** The sealed runs that requests use now. */
   readonly #loaded = new Map<string, SealedRun>()
   #puttingBack: Promise<unknown> = Promise.resolve()
 
@@ -57,12 +57,12 @@ export class Archived {
     return archiveObject(this.#runs.env, this.tenant, archiveOf(this.object))
   }
 
-  /** The object is about to get its first run, whose random id was made for this very request. */
+  /** Call it if the object is about to get its first run, with a random id made for this very request. */
   isNew(): void {
     if (this.#index === undefined && !this.#runs.store.tables.exist) this.#index = null
   }
 
-  /** From now on this is the entry, and the object stores nothing. */
+  /** Call it when the object was sealed with this index, and stores nothing. */
   replaced(index: Index): void {
     this.#index = index
     this.#loaded.clear()
@@ -71,8 +71,8 @@ export class Archived {
   }
 
   /**
-   * Brings into memory what is sealed of a run; undefined if that is done. Rejects if the archive does
-   * not answer or the entry is damaged: a run that looked new could run a call a second time (L2).
+   * Loads the sealed rows of a run, or some of them; undefined if none are missing. Rejects if the
+   * archive does not answer or the entry is damaged: a run that looked new could run a call twice (L2).
    */
   missing(id: string): Promise<unknown> | undefined {
     if (this.#index === null || this.#runs.store.numberOf(id) !== undefined) return undefined
@@ -83,7 +83,7 @@ export class Archived {
     return digests.length === 0 ? undefined : this.#fetch(digests).then((parts) => run.hold(parts))
   }
 
-  /** A sealed run for which nothing is missing; undefined if the entry does not have it. */
+  /** A sealed run that is loaded; undefined if the entry does not have it. */
   run(id: string): SealedRun | undefined {
     const run = this.#loaded.get(id)
     return run === undefined || run.refs.length === 0 ? undefined : run
@@ -131,8 +131,8 @@ export class Archived {
   }
 
   /**
-   * Stores a run again, with the others of its part. Each part is one transaction. The run's row comes
-   * last: without it a crash leaves rows that nobody reads, and that are put back once more.
+   * Stores a run in the object again, with the others of its part. Each part is one transaction. The
+   * run's row comes last: a crash before it leaves rows that nothing reads, and that are put back again.
    */
   putBack(id: string): Promise<void> {
     const put = this.#puttingBack.then(() => this.#putBack(id))

@@ -1,5 +1,6 @@
 // Gathers the rows of an object, run by run, into the parts of its entry. Short runs share a part, so
-// that they share what deflate finds in them. A run that does not fit into one has pieces for itself.
+// that deflate finds what they have in common. A run that does not fit into one part is split into pieces,
+// which it shares with no other run.
 
 import { LIMITS } from '../../../shared/limits.ts'
 import {
@@ -24,7 +25,7 @@ export type Part = { readonly part: EntryPart; readonly ref: PartRef }
 /** The column of each table by which a run's rows are found. Files are never sealed. */
 export const KEYS = { run: 'id', calls: 'n', attestations: 'n', output: 'n', journal: 'seq' } as const
 type Keyed = keyof typeof KEYS
-/** Rows of one query. */
+/** The most rows of one query. */
 const ROWS = 8
 
 const sizeOf = (row: Row): number =>
@@ -37,7 +38,7 @@ const sizeOf = (row: Row): number =>
 type Open = { readonly rows: Gathered; readonly isPiece: boolean }
 const close = ({ rows, isPiece }: Open): Part => rows.close(isPiece)
 
-/** The parts of an entry, one after the other: between two of them the caller may let others work. */
+/** Yields the parts of an entry one by one, so that the caller can let other requests run in between. */
 export function* partsOf(source: RowSource): Generator<Part> {
   const snapshots = new Set<string>()
   let open: Open | undefined
@@ -97,7 +98,7 @@ function* every(source: RowSource, table: Keyed, after: number, last: number): G
   }
 }
 
-/** Output of 1 MiB would be compressed in one go. Its store reads slices in the same way. */
+/** Splits output: 1 MiB would be compressed without a pause. The store reads slices like whole rows. */
 function* slicesOf(row: Row): Generator<Row> {
   const bytes = row['bytes'] as ArrayBuffer // a column of bytes
   const most = LIMITS.archive_part_chars
@@ -118,7 +119,7 @@ class Gathered {
   #weight = 0
   size = 0
 
-  /** `first`: the run that is in it, or the first of them. */
+  /** `first`: the row of its first run. */
   constructor(first: Row) {
     this.#first = first
   }
@@ -133,7 +134,7 @@ class Gathered {
     rows.push(row)
     this.#tables.set(table, rows)
     this.size += sizeOf(row)
-    // Each change of a run has an entry in its journal, or is a refusal that is counted.
+    // Each change of a run adds an entry to its journal, or counts a refusal.
     if (table === 'run') this.#weight += Number(row['seq']) + Number(row['denied'])
   }
 

@@ -1,4 +1,4 @@
-// Values in memory up to a number of bytes. Those that were used least recently go first.
+// A cache of a bounded number of bytes, which drops the least recently used values first.
 
 type Held<V> = { readonly value: V; bytes: number }
 
@@ -20,7 +20,7 @@ export class LeastRecent<V> {
     return held.value
   }
 
-  /** A value that is larger than all of the room is not held. */
+  /** A value that is larger than the whole cache is not kept. */
   set(key: string, value: V, bytes: number): void {
     this.delete(key)
     if (bytes > this.#most) return

@@ -4,8 +4,8 @@ import { isSharedRun } from '../../../shared/ids.ts'
 import { bornAt } from '../../archive/archive-of.ts'
 
 /**
- * True only for a random id, which was made for this very request. Time says nothing: a clock may be set
- * back. The object of a key, or of several runs, may have been sealed long ago (L2).
+ * True only for a random id, which was made for this very request. Its time proves nothing: a clock may be
+ * set back. The object of a key, or of several runs, may have been sealed long ago (L2).
  */
 export function isNewRun(run: string, method: string, [input]: readonly unknown[]): boolean {
   const given = input as { id?: unknown; create?: { id: unknown } | null } | undefined // of `RunRequests`

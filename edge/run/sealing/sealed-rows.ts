@@ -1,6 +1,6 @@
-// The rows of a sealed run, and the statements of a run's store that read them. No call of a sealed run
-// is live, so what they say about live calls is nothing. What is in memory of all sealed runs has one
-// bound; parts are opened when a statement needs them.
+// The rows of a sealed run, and the statements by which a run's store reads them. No call of a sealed run
+// is live, so statements about live calls find nothing. All sealed runs share two caches of bounded size;
+// a part is opened when a statement needs it.
 
 import { LIMITS } from '../../../shared/limits.ts'
 import {
@@ -22,13 +22,13 @@ import { LeastRecent } from './least-recent.ts'
 
 type Values = Readonly<Record<string, unknown>>
 
-/** Of all objects in this isolate, by digest: parts as they are stored, and opened ones. */
+/** Caches for all objects in this isolate, by digest: parts as they are stored, and opened parts. */
 const held = new LeastRecent<EntryPart>(LIMITS.sealed_held_bytes)
 const opened = new LeastRecent<readonly Page[]>(LIMITS.sealed_opened_bytes)
-/** The rows of a part, in bytes for each character of its text. */
+/** How many bytes of memory an opened part takes for each character of its text. */
 const OPENED = 2
 
-/** Migrations of whose tables rows are read here. Another one needs a conversion of sealed rows (0137). */
+/** Migrations whose rows can be read here. Another one needs a conversion of sealed rows first (0137). */
 export const READABLE: ReadonlySet<number> = new Set([4])
 
 /** Thrown by a write to a sealed run, which has to be put back first. */
@@ -58,7 +58,7 @@ export class SealedRun {
     for (const part of parts) held.set(part.digest, part, part.bytes.byteLength)
   }
 
-  /** The run with the parts that have it, and no others; without parts if none has it. */
+  /** The same run with only those parts that have it; with no parts if none has it. */
   found(): SealedRun {
     for (const ref of this.refs) {
       const number = this.runsIn(ref).find(({ id }) => id === this.id)?.number
@@ -128,7 +128,7 @@ const statement = <T>(all: (values: Values) => Iterable<T>) => ({
 })
 const nothing = <T>() => statement((): T[] => [])
 
-/** As the store's statements of these names, which are typed by drizzle. */
+/** Statements with the names and the results of the store's own, which drizzle types. */
 export function sealedReads(run: SealedRun) {
   const at = (table: string, column: string, key: unknown) =>
     run.between(table, column, Number(key), Number(key))
@@ -203,7 +203,7 @@ const asOutput = (row: Row) => ({
   offset: Number(row['offset']),
   bytes: Buffer.from(row['bytes'] as ArrayBuffer),
 })
-/** An object of one run does not store what the log has of it. Nothing is sealed before it has all. */
+/** An object of one run does not store what the log has of it; but the log has all of a sealed run. */
 const asRun = (row: Row) => ({
   ...(row as unknown as RunRow),
   id: Number(row['id']),

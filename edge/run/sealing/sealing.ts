@@ -27,7 +27,7 @@ type Runs = {
   arm(due: number): void
 }
 
-/** The compressed parts of one message to the archive. */
+/** About how many bytes of compressed parts one message to the archive has. */
 const MESSAGE_BYTES = 256 * 1024
 
 /** Called by the alarm. Seals the object, or sets the alarm for when it may be sealed. */
@@ -36,7 +36,7 @@ export async function sealIfRested(runs: Runs): Promise<void> {
   if (!store.tables.exist || runs.isErased) return
   const { sealAfterMs } = identityOf(env)
   const changed = Math.max(store.lastEntryAt(), runs.unsealedAt)
-  // A busy object reads nothing else at each alarm.
+  // Checked first, so that the alarm of a busy object reads nothing else.
   if (Date.now() < changed + sealAfterMs) return runs.arm(changed + sealAfterMs)
   if (!mayRest(await runs.isDelivered(), store.nextDue())) return
   const again = await seal(runs, Date.now() - sealAfterMs).catch((thrown: unknown) => {
@@ -47,8 +47,8 @@ export async function sealIfRested(runs: Runs): Promise<void> {
 }
 
 /**
- * Returns null if the object is sealed, or too large; else from when on it has to rest before the next
- * try. `since`: a run with a later entry in its journal has not rested.
+ * Returns null if the object is sealed or too large. Else returns the time since when it has to rest
+ * before the next try. `since`: a run with a later entry in its journal has not rested.
  */
 async function seal(runs: Runs, since: number): Promise<number | null> {
   const { changes, store, archived } = runs
@@ -85,7 +85,7 @@ async function seal(runs: Runs, since: number): Promise<number | null> {
 /** The rows of an object, and whether all of them have rested. */
 class RestingRows implements RowSource {
   readonly #store: ObjectStore
-  /** When something was last added to a journal that has been read; now, if the log lacks something. */
+  /** The time of the latest journal entry read so far; the present time if the log lacks an entry. */
   changed = 0
 
   constructor(store: ObjectStore) {
@@ -96,7 +96,7 @@ class RestingRows implements RowSource {
     const rows = this.#store.rows(table, key, after, last, most)
     for (const { at, logged, seq, record } of rows) {
       if (table === 'journal') this.changed = Math.max(this.changed, Number(at))
-      // An object of one run does not store what the log has of it; the object knows.
+      // An object of one run does not store what the log has of it; `isDelivered` has checked that.
       if (table === 'run' && Number(logged) < Number(seq) && isOfShared(record)) this.changed = Date.now()
     }
     return rows

@@ -90,14 +90,14 @@ test('an index holds its parts exactly', () => {
 
 test('a part or an index with any flipped byte is refused', () => {
   for (const flipped of flips(PART))
-    expect(openPart(flipped)).toMatchObject({ ok: false, error: 'the digest of a part is another one' })
+    expect(openPart(flipped)).toMatchObject({ ok: false, error: 'the digest of a part does not match' })
   for (const flipped of flips(sealIndex(RUN, INDEX)))
-    expect(openIndex(RUN, flipped)).toMatchObject({ ok: false, error: 'its digest is another one' })
+    expect(openIndex(RUN, flipped)).toMatchObject({ ok: false, error: 'its digest does not match' })
 })
 
 test('the index of another object is refused', () => {
   const other = openIndex(RUN.replace('MCM', 'MCN'), sealIndex(RUN, INDEX))
-  expect(other).toMatchObject({ ok: false, error: 'it belongs elsewhere' })
+  expect(other).toMatchObject({ ok: false, error: 'it belongs to another object' })
 })
 
 test('an index of another format is refused', () => {

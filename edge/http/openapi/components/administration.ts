@@ -183,7 +183,8 @@ export const ADMINISTRATION: Readonly<Record<string, Component>> = {
   ),
   Quota: object(Quota, 'The most that a tenant may use.', {
     calls_per_day: 'Calls that its agents may propose within one day in UTC.',
-    storage_bytes: 'Bytes that it may store: what calls leave, files, and what skills keep.',
+    storage_bytes:
+      'Bytes that it may store: what calls leave, files of runs, and storage and code of skills.',
     workers: 'Workers that may be enrolled at a time.',
     streams: 'Pages and streams that may be open at a time.',
   }),
