@@ -237,7 +237,7 @@ export class TenantObject extends DurableObject<Env> {
     return all !== undefined && all < (this.#tenancy.knownQuota?.storage_bytes ?? 0)
   }
 
-  /** Calls leave what the log counts, and approvals in the inbox here: all of this object but code of skills. */
+  /** Calls leave what the log counts, and approvals here: all bytes of this object but code of skills. */
   async #askStored(): Promise<Stored> {
     const { databaseSize } = this.ctx.storage.sql
     const isDeleted = this.#directory.state === 'deleted' // a request would make its log again
