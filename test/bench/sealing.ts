@@ -13,12 +13,12 @@ import { median } from './slice.ts'
 import { done, FORBIDDEN } from './subjects.ts'
 import { type Figure, figure, ms, table } from './table.ts'
 
-/** How long runs rest: so long that the others are made in the meantime, and are counted at rest. */
+/** How long runs rest before they are sealed: long enough to make all others and to measure them at rest. */
 export const SEAL_AFTER_S = 30
 /** workerd closes an object that has rested for 10 s. */
 const AT_REST_MS = 15_000
 const QUIET_MS = 5_000
-/** From the end of the quiet time: the runs are sealed in it. */
+/** How long we measure after the quiet time. The runs are sealed in this time. */
 const SEALING_MS = 25_000
 
 type Delay = { readonly p99: number; readonly most: number }
@@ -28,7 +28,7 @@ export type Sealing = Shape & {
   readonly stored: number
   readonly sealed: number
   readonly cpu_ms: number
-  /** Of another request, without sealing and in the meantime. */
+  /** How long another request takes, without sealing and during it. */
   readonly quiet: Delay
   readonly meanwhile: Delay
   readonly first_ms: number
@@ -103,7 +103,7 @@ async function newAgent({ operator, url }: Stack, name: string) {
   return client(url, bearer(key))
 }
 
-/** How long a request takes that needs nothing but the edge's thread, one after the other. */
+/** Sends one request after the other that needs only the edge's thread, and returns how long they took. */
 async function delays(url: string, duration: number): Promise<Delay> {
   const taken: number[] = []
   for (const ends = performance.now() + duration; performance.now() < ends; await sleep(2)) {

@@ -371,7 +371,7 @@ async function longRun(cancelled: number): Promise<{
   return { calls, sent }
 }
 
-test('a run of many calls is sealed in many parts, of which a read takes those that it needs', async () => {
+test('a run of many calls is sealed in many parts, and a read loads only those that it needs', async () => {
   const { calls, sent } = await longRun(80)
   const [first = raise()] = calls
   const journal = await journalOf(asAgent(), first.run)
@@ -389,7 +389,7 @@ test('a run of many calls is sealed in many parts, of which a read takes those t
   })
   expect(unwrap(repeated)).toEqual(again)
   expect(isSealed(first.run)).toBe(true)
-  // A change puts all parts back; an edge that dies in the meantime puts them back once more.
+  // A change puts all parts back. If the edge dies before all are back, it puts them back again.
   for (let i = 0; i < 4; i++) {
     const change = propose(first.run).catch(() => undefined)
     await sleep(5 * i)

@@ -52,7 +52,7 @@ const remove = async (name: string, without_export = false) =>
   )
 const isErased = async (name: string) =>
   unwrap(await insist(() => governor()('readTenant', { params: { tenant: name } }))).erased === true
-/** The names of exported files of a tenant, without the object that the target was tried with. */
+/** The names of a tenant's exported files, without the small object that tried the target. */
 const files = (name: string) =>
   [...store.objects.keys()].filter((key) => key.startsWith(`${name}/`) && key.endsWith('.jsonl'))
 const objectsIn = (name: string) => files(name).map((key) => key.split('/')[1] ?? '')
@@ -62,7 +62,7 @@ async function removeInVain(name: string): Promise<void> {
   unwrap(await governor()('suspendTenant', { params: { tenant: name }, body: {} }))
   store.failing = true
   await remove(name)
-  // More attempts than an alarm and a deletion make: exports have failed, and are tried again.
+  // One alarm and one deletion make fewer attempts, so failed exports have been tried again.
   const attempts = () =>
     [...Map.groupBy(store.requests, (line) => line).entries()].map(([line, { length }]) =>
       line.startsWith(`PUT /evidence/${name}/r`) ? length : 0,

@@ -1,4 +1,4 @@
-// Promise: on a full disk no run is sealed, and none loses anything. Each is sealed once there is room.
+// Promise: on a full disk no run is sealed, and no run loses anything. Each is sealed once there is room.
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -32,7 +32,7 @@ afterAll(async () => {
   disk.remove()
 })
 
-/** Whether the archive has the run. The edge may keep running, because the file is only read. */
+/** Whether the archive has the run. It only reads the file, so the edge may run. */
 function isArchived({ run }: Call): boolean {
   const archive = objectId('countersign-archive', `default/${archiveOf(objectOfRun(run))}`)
   const file = join(hurt.stack.state.edge, 'objects/countersign-archive', `${archive}.sqlite`)

@@ -1,7 +1,7 @@
-// Promise: `kill -9` of worker, Redis and workerd at random moments, while 300 calls run, runs are
-// sealed and backups are taken, loses no call and runs none twice (L2, L4, L5). A restore of such a
-// backup has every call that was acknowledged before it, and runs none again. Each call appends a
-// line to a file of its run on the worker's host, by which the test counts executions.
+// Promise: while 300 calls run, runs are sealed and backups are taken, `kill -9` of worker, Redis and
+// workerd at random moments loses no call and runs none twice (L2, L4, L5). A restored backup has every
+// call that was acknowledged before it began, and runs none again. Each call appends a line to a file of
+// its run on the worker's host, and the test counts executions by these lines.
 
 import { existsSync, globSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -56,7 +56,7 @@ afterAll(async () => {
 })
 
 /**
- * One call of a client. `mark` is the line that it appends. Without a run, it makes its own.
+ * One call of a client. `mark` is the line that it appends. A call without a run makes its own.
  */
 type Wanted = {
   readonly mark: string
@@ -67,7 +67,7 @@ type Wanted = {
   readonly at: number
 }
 
-/** Of four blocks of ten calls, two are in long runs, one in a short run, one makes a run for each. */
+/** Of four blocks of ten calls, two are in long runs, one is in a short run, and in one each makes a run. */
 function wanted(n: number, long: readonly string[], short: readonly string[], random: () => number): Wanted {
   const mark = `call-${String(n).padStart(4, '0')}`
   const block = Math.floor(n / CALLS_OF_SHORT_RUN)
@@ -149,8 +149,8 @@ const ofState = (...args: readonly string[]) =>
   countersign([...args, '--json'], { env: { COUNTERSIGN_STATE: state } })
 
 /**
- * Takes backups until most calls are acknowledged, so that the last one lacks some. One fails if the
- * edge dies under it, and is no backup then.
+ * Takes backups until most calls are acknowledged, so that the last one lacks some. A backup fails if the
+ * edge dies while it is taken, and does not count.
  */
 async function backUp(known: ReadonlyMap<string, Call>, random: () => number): Promise<Backup> {
   let last: Backup | undefined
@@ -187,8 +187,8 @@ async function each<T, R>(items: readonly T[], work: (item: T) => Promise<R>): P
 }
 
 /**
- * The journals of these runs, verified. All evidence verifies, and the log has the end of each call
- * once.
+ * Returns the journals of these runs. Fails unless all evidence verifies and the log has the end of each
+ * call once.
  */
 async function verified(runs: readonly string[], calls: readonly Call[]): Promise<JournalEntry[]> {
   const entries = (await each(runs, (run) => journalOf(hurt, run))).flat()
@@ -274,7 +274,7 @@ test(
         ({ parts, at, back }) => parts.includes('worker') && claimed <= back && at <= ended_at_ms,
       )
       expect(deadly, `${id} was claimed at ${claimed} and lost, and no worker died`).toBeDefined()
-      // An edge that was restarted in between has renewed each lease.
+      // If the edge was restarted in between, it has renewed each lease.
       const since = struck
         .filter(({ parts, back }) => parts.includes('edge') && back <= ended_at_ms)
         .map(({ back }) => back)

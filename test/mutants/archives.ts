@@ -16,12 +16,12 @@ export const ARCHIVES: readonly Held[] = [
       [
         "if (partOf(bytes).digest !== digest) return err('the digest of a part does not match')",
         '',
-        'A call is answered that the disk has changed.',
+        'The edge returns a call whose bytes have changed on disk.',
       ],
       [
         "if (partOf(bytes).digest !== digest) return err('its digest does not match')",
         '',
-        'The disk has changed which runs there are, and the key of a sealed call runs the call again.',
+        'An index that has changed on disk hides a run, and the key of a sealed call runs the call again.',
       ],
       ['if (owner !== object)', 'if (false)', 'A run answers with the calls of another one.'],
     ],
@@ -39,7 +39,7 @@ export const ARCHIVES: readonly Held[] = [
       [
         'if (runs.changes !== changes) return Date.now()\n  const bytes',
         'const bytes',
-        'An erased object leaves its calls in the archive, or a call that came meanwhile is lost.',
+        'An erased object leaves its calls in the archive, or a call that came during sealing is lost.',
       ],
     ],
   },
@@ -74,7 +74,7 @@ export const ARCHIVES: readonly Held[] = [
       [
         "if (parts.length < digests.length) throw damaged(object, 'parts of it are missing')",
         '',
-        'A run of which a part is missing is answered as if it had never been.',
+        'A run of which a part is missing looks as if it had never existed.',
       ],
     ],
   },
@@ -134,7 +134,7 @@ export const ARCHIVES: readonly Held[] = [
       [
         'if (this.#archived > 0) this.tables.mark(ARCHIVED)',
         '',
-        'After one new call the others of a sealed object look as if they had never been.',
+        'After one new call the other runs of a sealed object look as if they had never existed.',
       ],
     ],
   },

@@ -17,17 +17,17 @@ export const EXPORTED: readonly Held[] = [
       [
         'status === 200 && answer.value.checksum === checksum',
         'status === 200',
-        'Evidence is removed of which the store has other bytes.',
+        'Evidence is removed although the store has other bytes.',
       ],
       [
         'status === 200 || status === 412 ?',
         'status === 412 ? ok(true) : status === 200 ?',
-        'Somebody who puts an object there first replaces the evidence.',
+        'Somebody who stores an object under the name first replaces the evidence.',
       ],
-      ['answer.value.body.equals(bytes)', 'true', 'Evidence counts as stored that somebody has changed.'],
+      ['answer.value.body.equals(bytes)', 'true', 'Evidence that somebody has changed counts as stored.'],
       ["'if-none-match': '*',", '', 'An object of the bucket is replaced.'],
-      ["'x-amz-checksum-sha256': checksum,", '', 'A store keeps bytes that changed on their way.'],
-      ['byteLength + 1', 'byteLength', 'Evidence counts as stored to which somebody has added.'],
+      ["'x-amz-checksum-sha256': checksum,", '', 'A store keeps bytes that have changed on their way to it.'],
+      ['byteLength + 1', 'byteLength', 'Evidence to which somebody has added bytes counts as stored.'],
     ],
   },
   {
@@ -47,7 +47,7 @@ export const EXPORTED: readonly Held[] = [
     area: 'exports',
     file: 'edge/api/exports.ts',
     tests: EXPORTS,
-    lines: [['if (!works.ok) return works', '', 'A target is kept that never receives anything.']],
+    lines: [['if (!works.ok) return works', '', 'A target that can receive nothing is kept.']],
   },
   {
     area: 'exports',
@@ -63,7 +63,7 @@ export const EXPORTED: readonly Held[] = [
     file: 'edge/run/object/export.ts',
     tests: REMOVAL,
     titled: 'the runs of a deleted tenant stay',
-    lines: [['if (!stored.ok) throw', 'if (false) throw', 'Evidence is removed that the store has refused.']],
+    lines: [['if (!stored.ok) throw', 'if (false) throw', 'Evidence that the store has refused is removed.']],
   },
   {
     area: 'exports',
@@ -71,16 +71,16 @@ export const EXPORTED: readonly Held[] = [
     tests: EXPORTS,
     titled: 'the command line exports',
     lines: [
-      ['basename(path) === name', 'true', 'A changed file is verified.'],
+      ['basename(path) === name', 'true', 'A changed file passes verification.'],
       ['journal.seq > 0 &&', 'false &&', 'The end of a journal is missing, and nothing says so.'],
-      ['if (!ids.has(run)) fail', 'if (false) fail', 'A journal is verified without its head.'],
+      ['if (!ids.has(run)) fail', 'if (false) fail', 'A journal without its head passes verification.'],
       ['named.symmetricDifference(attested)', 'new Set<string>()', 'A withheld call goes unnoticed.'],
       [
         'facts.call !== call || statement.predicate.state !== state',
         'false',
         'A failed call is shown as another.',
       ],
-      ['failed !== undefined', 'false', 'A forged attestation is verified.'],
+      ['failed !== undefined', 'false', 'A forged attestation passes verification.'],
     ],
   },
 ]

@@ -410,17 +410,17 @@ export const PEOPLE: readonly Held[] = [
       [
         'if (named.has(',
         "if (name === '' && named.has(",
-        'A rule that is valid for the tool it names is in force for a tool for which it fails.',
+        'A rule that is valid only for the tool that it names becomes active for equal tools, where it fails.',
       ],
       [
         'const kind = JSON.stringify(types)',
         'const kind = JSON.stringify(types.groups)',
-        'A rule is in force that fails for arguments of another type.',
+        'A rule becomes active although it fails for a tool whose arguments have other types.',
       ],
       [
         'const kind = JSON.stringify(types)',
         'const kind = JSON.stringify(types.args)',
-        'A rule that is valid for the tools of skills is in force for a tool for which it fails.',
+        'A rule becomes active although it is valid only for tools of skills and fails for another tool.',
       ],
     ],
   },

@@ -44,7 +44,7 @@ export const STORAGE: readonly Held[] = [
       [
         'live: after.live - before.live,',
         'live: after.live,',
-        'A tenant loses its room by calls that leave nothing.',
+        'Reports that repeat a size use up the quota of a tenant.',
       ],
     ],
   },
@@ -93,7 +93,7 @@ export const STORAGE: readonly Held[] = [
       [
         'if (!facts.room.ok) return facts.room',
         '',
-        'Ten thousand waiting calls of one tenant fill the disk.',
+        'Ten thousand waiting calls of one tenant run, and fill the disk.',
       ],
     ],
   },
@@ -117,7 +117,7 @@ export const STORAGE: readonly Held[] = [
       [
         'if (bytes === this.#reported) return',
         'return',
-        'Sessions of one tenant fill the disk, and dry runs don’t count them.',
+        'Sessions of one tenant fill the disk, and dry runs ignore their usage.',
       ],
     ],
   },

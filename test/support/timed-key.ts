@@ -1,4 +1,4 @@
-// An idempotency key as our clients make it.
+// Makes idempotency keys in the way our clients do.
 
 import { randomUUID } from 'node:crypto'
 

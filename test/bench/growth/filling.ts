@@ -1,6 +1,6 @@
-// Fills a store as work does: runs of one, of ten and of a thousand calls by many agents, half of
+// Fills a store as real work would: runs of one, of ten and of a thousand calls by many agents, half of
 // them in sessions; calls of a skill and in sandboxes, with output, denied calls, and calls that an
-// operator answers. Sandboxes are few, because each takes the time of ten other calls.
+// operator answers. Few calls are in sandboxes, because each takes as long as ten others.
 
 import { randomBytes } from 'node:crypto'
 import type { Stack } from '../../../infra/stack.ts'
@@ -12,14 +12,14 @@ import { doesNothing, done } from '../subjects.ts'
 
 const LANES = 32
 const AGENTS = 100
-/** The part of all calls that is in runs of this many. */
+/** `part`: which part of all calls is in runs of `calls` calls. */
 const SIZES = [
   { calls: 1_000, part: 0.2 },
   { calls: 10, part: 0.4 },
   { calls: 1, part: 0.4 },
 ] as const
 const ECHO = 'export const run = (tool, input) => JSON.stringify(JSON.parse(input))'
-/** About what a command prints, and no compression makes it shorter. */
+/** About as much as a command prints. It is random, so no compression makes it shorter. */
 const OUTPUT_BYTES = 200
 
 type Kind = 'skill' | 'denied' | 'sandboxed' | 'approved' | 'rejected'
@@ -42,7 +42,7 @@ const STATES: Readonly<Record<Kind, Call['state']>> = {
 type Tools = Readonly<Record<Kind, string>>
 type Agents = { readonly keys: readonly string[]; readonly operator: string; readonly tools: Tools }
 type Job = { readonly nth: number; readonly calls: number }
-/** `samples`: requests that read a call, each of another run. */
+/** `samples`: requests that each read a call of a different run. */
 export type Filled = {
   readonly calls: number
   readonly seconds: number
@@ -103,7 +103,7 @@ export async function fillStore(
   return { calls: stored, seconds: (performance.now() - began) / 1_000, samples }
 }
 
-/** Long runs first: each is one lane's work. Then short ones and single calls, mixed. */
+/** Long runs come first, because one lane makes all calls of a run; then short runs and single calls. */
 function jobsOf(calls: number): Job[] {
   const sizes = SIZES.map(({ calls: size, part }) => {
     const all = Math.round(calls * part)

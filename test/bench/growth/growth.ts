@@ -1,5 +1,5 @@
-// Measures what stored calls cost: bytes and files, memory of workerd, each path and the time of a
-// restart, with an empty store, with a filled one, and when its runs are sealed.
+// Measures what stored calls cost: bytes, files, workerd's memory, the time of each path and of a restart,
+// with an empty store, with a filled one, and after its runs are sealed.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ type Path = (typeof PATHS)[number] | 'read_first' | 'read_again'
 const STAGES = ['empty', 'full', 'sealed'] as const
 type Stage = (typeof STAGES)[number]
 
-/** The disk, in bytes, and the files of runs. */
+/** Bytes on disk, and the number of files of runs. */
 type Disk = {
   readonly runs: number
   readonly archives: number
@@ -43,11 +43,11 @@ export type Scale = { readonly rounds: number; readonly alone: Extent }
 
 const SEALED_WITHIN_MS = 600_000
 const WARM_UP: Extent = { ms: 1_000, count: 20 }
-/** Calls before the store is filled, which are read as those of the filled store are. */
+/** Calls in the store that counts as empty, so that reads can be measured there, too. */
 const FIRST_CALLS = 300
 const READS = 50
 
-/** Starts its own stacks, one after the other, on the same state folder. */
+/** Starts several stacks, one after the other, on the same state folder. */
 export async function timeGrowth(
   state: string,
   load: Peer<Load, Slice>,
@@ -132,7 +132,7 @@ async function measureStage(
   return { p50: { ...p50, read_first, read_again }, disk, memory, restart_ms }
 }
 
-/** The median of reading calls whose objects are not in memory, and of reading them again. */
+/** The median time of reading calls whose objects are not in memory, and of reading them again. */
 async function timeReads(port: number, samples: readonly Request[]): Promise<[number, number]> {
   const step = Math.max(1, Math.floor(samples.length / READS))
   const requests = samples.filter((_, i) => i % step === 0).map((request) => bytesOf(request, port))

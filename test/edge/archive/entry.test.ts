@@ -80,11 +80,11 @@ const INDEX: Index = {
   ],
 }
 
-test('a part holds every kind of value exactly', () => {
+test('a part returns every kind of value exactly', () => {
   expect(comparable(opened(openPart(PART)).pages)).toEqual(comparable(PAGES))
 })
 
-test('an index holds its parts exactly', () => {
+test('an index returns exactly what it was made of', () => {
   expect(opened(openIndex(RUN, sealIndex(RUN, INDEX)))).toEqual(INDEX)
 })
 
@@ -106,7 +106,7 @@ test('an index of another format is refused', () => {
   expect(openIndex(RUN, { digest, bytes })).toMatchObject({ ok: false, error: 'its format is 3' })
 })
 
-test('names always find what is among them, and hardly anything else', () => {
+test('short hashes find every text that is among them, and hardly any other', () => {
   const texts = Array.from({ length: 1_000 }, (_, i) => `text ${i}`)
   const names = namesOf([...texts, 'text 1'])
   expect(names.length).toBe(6_000)

@@ -1,5 +1,5 @@
-// Promise: a file counts as stored only if the bucket has its bytes, it is stored once however often
-// it is sent, and the store's failures are repeated or refused with their cause, never with a secret.
+// Promise: a file counts as stored only if the bucket has its bytes, and it is stored once however often
+// it is sent. After a failure of the store it is sent again, or refused with the cause, never a secret.
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -75,7 +75,7 @@ test('a file is stored below the prefix with one signed, conditional request tha
   expect(store.requests).toEqual(['PUT /evidence/countersign/eu/acme/run_1/0.0.0-00.jsonl 200'])
 })
 
-test('a file that the bucket has already is stored again without a change, and one with other bytes is refused', async () => {
+test('storing a file that the bucket already has changes nothing, and one with other bytes is refused', async () => {
   expect([await outcome(), await outcome()]).toEqual(['stored', 'stored'])
   store.objects.set('acme/run_1/0.0.0-00.jsonl', Buffer.from('{"kind":"pArt"}\n'))
   expect(await outcome()).toBe('export_mismatch: `acme/run_1/0.0.0-00.jsonl` has other bytes in the bucket')
@@ -83,7 +83,7 @@ test('a file that the bucket has already is stored again without a change, and o
   expect(await outcome()).toMatch(/^export_mismatch/)
 })
 
-test('a store that confirms no checksum is asked for the bytes, and one that stored others is found out', async () => {
+test('if a store returns no checksum, the edge reads the file back, and refuses other bytes', async () => {
   store.faults.push('silent_checksum')
   expect(await outcome()).toBe('stored')
   expect(store.requests.map((line) => line.slice(0, 3))).toEqual(['PUT', 'GET'])
@@ -93,7 +93,7 @@ test('a store that confirms no checksum is asked for the bytes, and one that sto
 })
 
 test.each<[Fault]>([['slow_down'], ['internal'], ['conflict'], ['unreachable'], ['lost'], ['torn']])(
-  'after an answer that is %s the file is sent again, and stored once',
+  'after the fault `%s` of the store, the file is sent again, and stored once',
   async (fault) => {
     store.faults.push(fault, fault)
     expect(await outcome()).toBe('stored')
@@ -101,7 +101,7 @@ test.each<[Fault]>([['slow_down'], ['internal'], ['conflict'], ['unreachable'], 
   },
 )
 
-test('LIMITS.export_tries attempts are made, and then the failure says that the store is busy', async () => {
+test('after LIMITS.export_tries attempts the failure says that the store is busy', async () => {
   store.faults.push(...Array<Fault>(LIMITS.export_tries + 1).fill('slow_down'))
   expect(await outcome()).toBe('export_unavailable: the store answered 503 SlowDown')
   expect(store.requests).toHaveLength(LIMITS.export_tries)
@@ -155,7 +155,7 @@ test('N14 no request goes to a private address, a private name or plain HTTP', a
   }
 })
 
-test('a store of others, s3rver, which checks little and confirms no checksum, gets a file and keeps it', async () => {
+test('s3rver, a store that is not ours and returns no checksum, keeps a file that it gets', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'countersign-s3rver-'))
   const configureBuckets = [{ name: 'evidence' }]
   const other = new S3rver({ port: 0, address: '127.0.0.1', silent: true, directory, configureBuckets })

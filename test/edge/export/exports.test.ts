@@ -150,7 +150,7 @@ test('the command line exports to a folder and to the bucket, and its export is 
   expect(new Set(names.map((name) => name.split('/')[0]))).toEqual(
     new Set([objectOfRun(id), objectOfRun(alone.run)]),
   )
-  expect((await exported(dir, '--since', since)).code).toBe(0) // it is all there
+  expect((await exported(dir, '--since', since)).code).toBe(0) // the folder has all parts already
   expect((await exported(dir, '--until', '2020-01-01')).out).toBe('files: 0, bytes: 0, objects of runs: 0\n')
   const toBucket = await exported('s3://evidence', '--since', since, '--json')
   expect((JSON.parse(toBucket.out).files as { name: string }[]).map(({ name }) => name).sort()).toEqual(
@@ -165,7 +165,7 @@ test('the command line exports to a folder and to the bucket, and its export is 
   const verify = () => run('verify', '--export', dir, '--keys', keys)
   expect(await verify()).toMatchObject({ code: 0, out: expect.stringContaining('verified') })
 
-  // Each change is found, also if the name fits it.
+  // Each change is found, even if the file's name has the new digest.
   const name = names.find((one) => one.startsWith(objectOfRun(id))) ?? ''
   const text = readFileSync(join(dir, name), 'utf8')
   const lines = text.trimEnd().split('\n')

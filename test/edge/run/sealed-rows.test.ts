@@ -200,7 +200,7 @@ test.each(SIZES)(
   },
 )
 
-/** 80 calls of this many random bytes of output take many parts. */
+/** With random output of this size, 80 calls take many parts. */
 function spread(ids: readonly string[], bytes: number): Made {
   const made = runsOf(ids, 80)
   const [store] = made.stores
@@ -254,7 +254,7 @@ test.each(HELD)('parts in memory take `%s` together, and the least recently used
   expect([held.get('g'), held.get('f')]).toEqual([undefined, 'f'])
 })
 
-test('a sealed run whose parts have left memory is not answered, and is missing', () => {
+test('a sealed run whose parts were dropped from memory is not read, and lists them as missing', () => {
   const [run = raise()] = sealed(ALONE, spread(ALONE, 4_096)).runs
   expect(run.missing).toEqual([])
   const fills = new Uint8Array(LIMITS.sealed_held_bytes)
@@ -343,7 +343,7 @@ test('a new run in a sealed object has the next number, and the object knows tha
   expect(part.map(({ ref: { first, weight } }) => [first, weight])).toEqual([[2, 0]])
 })
 
-test('rows that a crash left of a run that was being put back are put back once more', () => {
+test('if a crash leaves some rows of a run that was being put back, all are put back again', () => {
   const made = spread(SHARED, 4_096)
   const other = sealed(SHARED, made)
   const [long = raise()] = other.runs
@@ -351,14 +351,14 @@ test('rows that a crash left of a run that was being put back are put back once 
   const again = { ...other, object: new ObjectStore(objectOn(other.db)) }
   expect([again.object.isWhole, again.object.runs]).toEqual([false, []])
   again.object.noteArchived(made.object.next)
-  expect([...partsOf(again.object)]).toEqual([]) // they are no run
+  expect([...partsOf(again.object)]).toEqual([]) // rows without a run's row are no run
   again.stores = SHARED.map((id, i) => new RunStore(again.object, id, other.runs[i]))
   expect(readsOf(again)).toEqual(readsOf(made))
   for (const run of other.runs) putBack(again, run)
   expect(readsOf(again)).toEqual(readsOf(made))
 })
 
-test('if the transaction that puts a run back is rolled back, the run is as sealed as before', () => {
+test('if the transaction that puts a run back is rolled back, the run stays sealed', () => {
   const made = runsOf(SHARED, 2)
   const other = sealed(SHARED, made)
   const [run = raise()] = other.runs

@@ -130,7 +130,7 @@ function clashingKeys(of: Call): [string, string] {
   const byId = new Map<string, string>()
   for (;;) {
     const key = timedKey(at)
-    // The MAC depends on the rest of the id, so any key of the edge shows the same clashes.
+    // The MAC depends only on the rest of the id, so ids clash in the same way with any key of the edge.
     const id = sharedRunId('default', { name: String(name), since: Number(since) }, key, Buffer.alloc(32), at)
     const other = byId.get(id)
     if (other !== undefined) return [other, key]
@@ -218,8 +218,8 @@ test('the log has the end of each run of an object once, even after the edge was
 })
 
 /**
- * Makes the row of a call unreadable while the edge is down, and its object's alarm ring. The log lacks
- * what these runs have done.
+ * Makes the row of a call unreadable while the edge is down, and the alarm of its object due. The log
+ * lacks what these runs have done.
  */
 const damage = (call: Call, change: string, unlogged: readonly Call[]): Promise<void> =>
   whileStopped(() => {
@@ -266,7 +266,7 @@ test('a due call that can’t be read delays no other run of its object, and is 
   expect(tries).toBeLessThan(6) // after 2, 4 and 8 s
 })
 
-test('an ended call that can’t be read keeps no end of another run of its object from the log', async () => {
+test('an ended call that can’t be read keeps the ends of no other run of its object out of the log', async () => {
   const by = await fixtures.agent({ tools: [sensitive] })
   const inOwnRun = (name: string) => propose(name, undefined, undefined, by.client)
   await inOwnRun(sensitive) // so that the object has an alarm

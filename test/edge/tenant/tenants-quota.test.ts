@@ -103,7 +103,7 @@ test('D18 files of all runs of a tenant together may not exceed its quota, which
   expect(await storedBy('quota-files')).toBeGreaterThanOrEqual(before + 9 * MiB)
 })
 
-test('D18 a tenant whose calls have used up its storage gets no new run, call, file or claim, what is stored stays readable, and a running call is settled', {
+test('D18 a tenant whose calls have used up its storage gets no new run, call, file or claim; what is stored stays readable, and a running call is settled', {
   timeout: 60_000,
 }, async () => {
   const fixtures = await newTenant(dev, 'quota-left')

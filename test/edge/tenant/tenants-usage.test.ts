@@ -35,7 +35,7 @@ test('the usage of a tenant counts its calls, ended and open, its open runs and 
   })
 })
 
-test('auditors may read the usage of their tenant, operators without a role, agents and the installation key may not', async () => {
+test('auditors may read the usage of their tenant; operators without a role, agents and the installation key may not', async () => {
   const fixtures = await newTenant(dev, 'usage-read')
   const auditor = await fixtures.operator(['auditor'])
   expect(unwrap(await auditor.client('readUsage', {})).tenant).toBe('usage-read')

@@ -1,5 +1,5 @@
-// AWS Signature Version 4 for S3, as a store checks it. Written from AWS's documents, without the
-// library that the edge signs with:
+// AWS Signature Version 4 for S3, as a store checks it. Written from AWS's documents, and without the
+// library with which the edge signs:
 // https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 
 import { createHash, createHmac } from 'node:crypto'
@@ -25,7 +25,7 @@ const encoded = (text: string, keep = ''): string =>
     })
     .join('')
 
-/** The code that a store answers with; undefined if the signature holds. */
+/** The error code with which a store answers; undefined if the signature is right. */
 export function faultInSignature({ method, target, headers }: SignedRequest, key: AccessKey, now: Date) {
   const header = (name: string): string => String(headers[name] ?? '')
   const [, credential, signedHeaders, signature] =
@@ -47,7 +47,7 @@ export function faultInSignature({ method, target, headers }: SignedRequest, key
   const names = signedHeaders.split(';')
   const present = Object.keys(headers).filter((name) => name === 'host' || name.startsWith('x-amz-'))
   if (`${names}` !== `${[...names].sort()}` || present.some((name) => !names.includes(name)))
-    return 'AccessDenied' // a header that decides something is not covered
+    return 'AccessDenied' // the signature does not cover a header that matters
   const [path = '', query = ''] = target.split('?')
   const queries = query
     .split('&')

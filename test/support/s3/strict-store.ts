@@ -8,9 +8,9 @@ import type { ExportTargetSpec } from '../../../shared/wire/exports.ts'
 import { type AccessKey, faultInSignature } from './signature.ts'
 
 /**
- * A failure of the next request. `lost`: it is done, and the connection ends
- * without an answer. `torn`: the connection ends in the middle of the answer. `silent_checksum`: it is
- * done, and the answer has no checksum. `altered`: other bytes are stored, and no checksum is sent.
+ * A failure of the next request. `lost`: the store does it, and ends the connection without an answer.
+ * `torn`: the connection ends in the middle of the answer. `silent_checksum`: the store does it, and the
+ * answer has no checksum. `altered`: the store stores other bytes, and the answer has no checksum.
  */
 export type Fault =
   | 'slow_down'

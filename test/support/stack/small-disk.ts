@@ -13,7 +13,7 @@ export class SmallDisk {
   constructor() {
     expect(
       process.getuid?.(),
-      'this test must run as root, for it mounts a small disk; `npm test` in CI does',
+      'this test must run as root, because it mounts a small disk; `npm test` in CI does',
     ).toBe(0)
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64m', 'none', this.folder])
   }
