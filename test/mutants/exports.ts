@@ -27,6 +27,7 @@ export const EXPORTED: readonly Held[] = [
       ['answer.value.body.equals(bytes)', 'true', 'Evidence counts as stored that somebody has changed.'],
       ["'if-none-match': '*',", '', 'An object of the bucket is replaced.'],
       ["'x-amz-checksum-sha256': checksum,", '', 'A store keeps bytes that changed on their way.'],
+      ['if (size >= most) break', '', 'A store fills the memory of the edge with one answer.'],
       ['byteLength + 1', 'byteLength', 'Evidence counts as stored to which somebody has added.'],
     ],
   },

@@ -9,7 +9,7 @@ import { type AccessKey, faultInSignature } from './signature.ts'
 
 /**
  * A failure of the next request. `lost`: it is done, and the connection ends
- * without an answer. `torn`: the connection ends in the middle of the answer. `silent_checksum`: it is
+ * without an answer. `silent`: nothing comes, and the connection stays. `torn`: the connection ends in the middle of the answer. `silent_checksum`: it is
  * done, and the answer has no checksum. `altered`: other bytes are stored, and no checksum is sent.
  */
 export type Fault =
@@ -19,6 +19,7 @@ export type Fault =
   | 'redirect'
   | 'unreachable'
   | 'lost'
+  | 'silent'
   | 'torn'
   | 'silent_checksum'
   | 'altered'
@@ -75,6 +76,7 @@ export class StrictStore {
     for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk)
     const body = Buffer.concat(chunks)
     const fault = this.faults.shift() ?? (this.failing ? 'slow_down' : undefined)
+    if (fault === 'silent') return
     const before = this.objects.size
     const answer = this.#faulty(fault) ?? this.#answer(request, body, fault)
     if (this.objects.size > before) await this.onStored?.()
