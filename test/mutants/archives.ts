@@ -84,10 +84,7 @@ export const ARCHIVES: readonly Held[] = [
     area: 'archives',
     file: 'edge/run/sealing/new-run.ts',
     tests: ROWS,
-    lines: [
-      [' && bornAt(run) !== null', '', 'The key of a sealed call runs the call again.'],
-      ['!isSharedRun(run) && ', '', 'The key of a sealed call that shares its object runs the call again.'],
-    ],
+    lines: [[' && bornAt(run) !== null', '', 'The key of a sealed call runs the call again.']],
   },
   {
     area: 'archives',

@@ -27,6 +27,7 @@ export const EXPORTED: readonly Held[] = [
       ['answer.value.body.equals(bytes)', 'true', 'Evidence that somebody has changed counts as stored.'],
       ["'if-none-match': '*',", '', 'An object of the bucket is replaced.'],
       ["'x-amz-checksum-sha256': checksum,", '', 'A store keeps bytes that have changed on their way to it.'],
+      ['if (size >= most) break', '', 'A store fills the memory of the edge with one answer.'],
       ['byteLength + 1', 'byteLength', 'Evidence to which somebody has added bytes counts as stored.'],
     ],
   },

@@ -108,6 +108,55 @@ test('after LIMITS.export_tries attempts the failure says that the store is busy
   expect(store.objects.size).toBe(0)
 })
 
+test('the pause before a further attempt is LIMITS.export_pause_ms, and doubles', async () => {
+  store.faults.push('slow_down', 'slow_down', 'slow_down')
+  const began: number[] = []
+  const timed = (to: string, init: RequestInit) => {
+    began.push(performance.now())
+    return fetch(to, init)
+  }
+  const file = { name: 'acme/run_1/0.0.0-00.jsonl', bytes }
+  expect((await putObject({ outside: { fetch: timed }, standIns: {} }, store.target(), file)).ok).toBe(true)
+  const pauses = began.slice(1).map((at, i) => at - (began[i] ?? 0))
+  for (const [i, least] of [200, 400, 800].entries()) {
+    expect(pauses[i]).toBeGreaterThanOrEqual(least - 2) // a timer may be early by a millisecond
+    expect(pauses[i]).toBeLessThan(least + 1_000)
+  }
+  expect([pauses.length, LIMITS.export_pause_ms]).toEqual([3, 200])
+})
+
+test('a store that does not answer is given up after LIMITS.export_ms', { timeout: 20_000 }, async () => {
+  store.faults.push('slow_down', 'slow_down', 'slow_down', 'silent')
+  const began = performance.now()
+  expect(await outcome()).toBe('export_unavailable: the store gave no answer within 6000 ms')
+  const took = performance.now() - began - 200 - 400 - 800 // the pauses
+  expect([took >= 5_990, took < 9_000, LIMITS.export_ms]).toEqual([true, true, 6_000])
+})
+
+/** The outcome if the store refuses with this body. */
+async function refusedWith(body: string | ReadableStream): Promise<string> {
+  const outside = { fetch: async () => new Response(body, { status: 403 }) }
+  const done = await putObject({ outside, standIns: {} }, store.target(), { name: 'a', bytes })
+  return done.ok ? 'stored' : done.error.detail
+}
+
+test('of a refusal LIMITS.export_answer_bytes are read, and no more is awaited', async () => {
+  expect(LIMITS.export_answer_bytes).toBe(4_096)
+  const code = '<Code>Own</Code>'
+  const before = ' '.repeat(4_096 - code.length)
+  expect(await refusedWith(`${before}${code}`)).toBe('the store answered 403 Own')
+  expect(await refusedWith(`${before} ${code}`)).toBe('the store answered 403')
+  let sent = 0
+  const long = new ReadableStream({
+    pull: (controller) => {
+      controller.enqueue(Buffer.alloc(1_024, sent++ === 0 ? code.padEnd(1_024) : ' '))
+      if (sent === 100) controller.close()
+    },
+  })
+  expect(await refusedWith(long)).toBe('the store answered 403 Own')
+  expect(sent).toBeLessThanOrEqual(4 + 1) // the stream makes one in advance
+})
+
 test('a redirect is not followed, and no credentials go to its address', async () => {
   store.faults.push('redirect')
   expect(await outcome()).toBe(

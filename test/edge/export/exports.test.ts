@@ -1,12 +1,25 @@
 // Promise: operators export runs to their bucket or to a folder, an export that is repeated stores
 // nothing twice, and whoever has the files and the keys verifies them offline.
 
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, expect, test } from 'vitest'
+import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { sha256 } from '../../../shared/bytes/json.ts'
 import { objectOfRun } from '../../../shared/ids.ts'
+import { LIMITS } from '../../../shared/limits.ts'
+import { ExportLine } from '../../../shared/wire/exports.ts'
 import { countersign } from '../../support/countersign.ts'
 import { eventually } from '../../support/eventually.ts'
 import { refusalOf, unwrap } from '../../support/fixtures.ts'
@@ -71,6 +84,16 @@ test('a bucket becomes the export target only if the edge could store an object 
   expect(refusalOf(await auditor.client('putExportTarget', { body }))).toBe('403 forbidden')
   expect(refusalOf(await auditor.client('deleteExportTarget', {}))).toBe('403 forbidden')
   expect(refusalOf(await agent.client('readExportTarget', {}))).toBe('403 forbidden')
+})
+
+test('the folder in the bucket has at most `export_prefix_chars` characters', async () => {
+  const put = (prefix: string) => fixtures.root('putExportTarget', { body: store.target({ prefix }) })
+  expect(LIMITS.export_prefix_chars).toBe(256)
+  const longest = `${'a'.repeat(255)}/`
+  expect(unwrap(await put(longest)).prefix).toBe(longest)
+  expect(store.objects.has(`${longest}export-acme/countersign.json`)).toBe(true)
+  expect(refusalOf(await put(`a${longest}`))).toBe('400 invalid_request')
+  expect(unwrap(await fixtures.root('readExportTarget', {})).prefix).toBe(longest)
 })
 
 test('an exported run is stored once under its digest, and again only if it has changed', async () => {
@@ -199,6 +222,41 @@ test('the command line exports to a folder and to the bucket, and its export is 
   }
   writeFileSync(join(dir, name), `${text} `)
   expect(await verify()).toMatchObject({ code: 1, out: expect.stringContaining('another digest') })
+})
+
+test('the command line looks for the end of a part in its last `export_end_bytes`', async () => {
+  expect(LIMITS.export_end_bytes).toBe(256)
+  const longest = { kind: 'end', next: '999999.9999999999.9999999' }
+  expect(ExportLine.parse(longest)).toEqual(longest)
+  expect(`${JSON.stringify(longest)}\n`.length).toBeLessThan(256)
+
+  const since = new Date().toISOString()
+  const { run: id } = await ranCall()
+  await eventually('the run is listed', async () =>
+    unwrap(await fixtures.root('listRuns', { query: {} })).items.some((one) => one.id === id),
+  )
+  // An edge whose last lines have this many bytes.
+  let bytes = 256
+  const other = createServer(async (request, response) => {
+    const headers = { authorization: request.headers.authorization ?? '' }
+    const answer = await fetch(`${dev.url}${request.url}`, { headers })
+    const text = Buffer.from(await answer.arrayBuffer()).toString()
+    response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? '' })
+    const spaces = ' '.repeat(bytes - '{"kind":"end","next":null}\n'.length)
+    response.end(text.replace(/(?<="kind":"end",)(?="next":null\}\n$)/, spaces))
+  })
+  await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void other.close())
+  const { port } = other.address() as AddressInfo // it listens on a port
+  const exported = (to: string) =>
+    countersign(['export', '--to', join(folder, to), '--since', since], {
+      env: { COUNTERSIGN_URL: `http://127.0.0.1:${port}`, COUNTERSIGN_KEY: fixtures.rootKey },
+    })
+  expect(await exported('end-256')).toMatchObject({ code: 0, err: '' })
+  bytes = 257
+  const refused = await exported('end-257')
+  expect([refused.code, refused.err]).toEqual([1, expect.stringContaining('incomplete part')])
+  expect(existsSync(join(folder, 'end-257'))).toBe(false)
 })
 
 test('the command line sets, shows and removes the export target', { timeout: 120_000 }, async () => {

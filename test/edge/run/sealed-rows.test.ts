@@ -200,6 +200,13 @@ test.each(SIZES)(
   },
 )
 
+test('L2 a sealed run has no call for an equal proposal to join, though runs before and after it have', () => {
+  const made = runsOf(SHARED, 3)
+  made.stores[1]?.markDelivered(3)
+  const { stores } = sealed(SHARED, made)
+  expect(stores.map((store) => store.callToJoin('join'))).toEqual([call(3), undefined, call(3)])
+})
+
 /** With random output of this size, 80 calls take many parts. */
 function spread(ids: readonly string[], bytes: number): Made {
   const made = runsOf(ids, 80)

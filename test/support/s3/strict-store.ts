@@ -9,8 +9,9 @@ import { type AccessKey, faultInSignature } from './signature.ts'
 
 /**
  * A failure of the next request. `lost`: the store does it, and ends the connection without an answer.
- * `torn`: the connection ends in the middle of the answer. `silent_checksum`: the store does it, and the
- * answer has no checksum. `altered`: the store stores other bytes, and the answer has no checksum.
+ * `silent`: nothing comes, and the connection stays. `torn`: the connection ends in the middle of the
+ * answer. `silent_checksum`: the store does it, and the answer has no checksum. `altered`: the store stores
+ * other bytes, and the answer has no checksum.
  */
 export type Fault =
   | 'slow_down'
@@ -19,6 +20,7 @@ export type Fault =
   | 'redirect'
   | 'unreachable'
   | 'lost'
+  | 'silent'
   | 'torn'
   | 'silent_checksum'
   | 'altered'
@@ -78,6 +80,7 @@ export class StrictStore {
     const body = Buffer.concat(chunks)
     await this.stalling
     const fault = this.faults.shift() ?? (this.failing ? 'slow_down' : undefined)
+    if (fault === 'silent') return
     const before = this.objects.size
     const answer = this.#faulty(fault) ?? this.#answer(request, body, fault)
     if (this.objects.size > before) await this.onStored?.()
