@@ -1,5 +1,5 @@
 // The archive of sealed runs: one object for each tenant and day. It stores the entry of each object of
-// runs as it receives it, and does not read what is in it. When the tenant's retention rule no longer
+// runs as it receives it, and does not read its parts. When the tenant's retention rule no longer
 // keeps something of an entry, it asks the object to remove that and to seal itself again.
 
 import { DurableObject } from 'cloudflare:workers'
@@ -13,7 +13,7 @@ import { type Env, runsObjectNamed, tenantRetention } from '../bindings.ts'
 import { type Database, preparedOnce } from '../platform/database.ts'
 import { logError } from '../platform/error-log.ts'
 import { Tables } from '../platform/object-tables.ts'
-import type { EntryPart } from './entry.ts'
+import { type EntryPart, openIndex } from './entry.ts'
 import { entries, parts } from './tables.ts'
 
 /** The bytes of a row besides its part: digest, keys and its share of a page. */
@@ -118,6 +118,19 @@ export class ArchiveObject extends DurableObject<Env> {
     })
   }
 
+  /** Removes parts that were staged in vain. The entry keeps its own, whichever instance asks. */
+  async unstage(object: string): Promise<void> {
+    if (!this.#tables.exist) return
+    this.#tables.write(() => {
+      const [entry, part] = [this.#q.entry.get({ object })?.id, this.#indexOf(object)]
+      const index = part && openIndex(object, part)
+      if (index?.ok === false) return
+      const kept = new Set(index?.value.parts.map(({ digest }) => digest))
+      for (const { digest } of this.#q.digests.all({ entry }))
+        if (!kept.has(digest)) this.#q.dropPart.run({ entry, digest })
+    })
+  }
+
   /**
    * Makes this index, with the parts of these digests, the entry of the object, and removes all its
    * other parts. Returns how many bytes the entry takes. Changes nothing and returns null if a part is
@@ -159,7 +172,11 @@ export class ArchiveObject extends DurableObject<Env> {
 
   /** The index of the object's entry; null if it has none. */
   async index(object: string): Promise<EntryPart | null> {
-    const { digest, bytes } = (this.#tables.exist && this.#q.index.get({ object })) || {}
+    return this.#tables.exist ? this.#indexOf(object) : null
+  }
+
+  #indexOf(object: string): EntryPart | null {
+    const { digest, bytes } = this.#q.index.get({ object }) ?? {}
     return digest == null || bytes == null ? null : { digest, bytes }
   }
 

@@ -449,6 +449,24 @@ test('an object that is erased while it is sealed leaves nothing in the archive'
   expect([tablesOf(run, name), query(archive, 'select name from sqlite_schema')]).toEqual([0, []])
 })
 
+test('a run that has grown too large to be sealed adds nothing to the archive, and its entry stays', async () => {
+  const wide = await fixtures.tool({ limits: { output_bytes: 1024 * 1024 } })
+  const first = await ranCall()
+  const { run } = first
+  await sealed(run)
+  const archive = fileOf('archive', archiveOf(run))
+  const OF_ENTRY = 'where entry = (select id from entries where object = ?)'
+  const parts = () => query(archive, `select digest from entry_parts ${OF_ENTRY}`, run)
+  const before = parts()
+  for (let i = 0; i < 12; i++) {
+    const call = await propose(run, wide)
+    await peer.run(call.id, { stdout: randomBytes(780_000).toString('base64') })
+  }
+  await sleep(4_000 * REST_S) // for attempts to seal it
+  expect([parts(), before.length, isSealed(run)]).toEqual([before, 1, false])
+  expect(await read(first)).toEqual(first)
+}, 60_000)
+
 test('SIGKILL at any moment of sealing and storing again loses no call and repeats none', async () => {
   const runs: Call[][] = []
   for (let round = 0; round < 5; round++) {

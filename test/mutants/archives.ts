@@ -33,11 +33,7 @@ export const ARCHIVES: readonly Held[] = [
     file: 'edge/run/sealing/sealing.ts',
     tests: REST,
     lines: [
-      [
-        'if (runBytes > LIMITS.sealed_run_bytes) return null',
-        '',
-        'One read of a sealed run takes all memory.',
-      ],
+      ['if (runBytes > LIMITS.sealed_run_bytes)', 'if (false)', 'One read of a sealed run takes all memory.'],
       [
         'if (runs.changes !== changes) return Date.now()\n  const bytes',
         'const bytes',
@@ -85,6 +81,28 @@ export const ARCHIVES: readonly Held[] = [
     file: 'edge/run/sealing/new-run.ts',
     tests: ROWS,
     lines: [[' && bornAt(run) !== null', '', 'The key of a sealed call runs the call again.']],
+  },
+  {
+    area: 'archives',
+    file: 'edge/run/sealing/sealing.ts',
+    tests: SEALED,
+    titled: 'a run that has grown too large',
+    lines: [
+      ['await archive.unstage(object)', '', 'A tenant fills the disk with parts that no quota counts.'],
+    ],
+  },
+  {
+    area: 'archives',
+    file: 'edge/archive/archive-object.ts',
+    tests: SEALED,
+    titled: 'a run that has grown too large',
+    lines: [
+      [
+        'if (!kept.has(digest)) ',
+        '',
+        'A run that was sealed and has grown too large loses its sealed calls.',
+      ],
+    ],
   },
   {
     area: 'archives',

@@ -63,7 +63,10 @@ async function seal(runs: Runs, since: number): Promise<number | null> {
     staged.push(part)
     runBytes = part.bytes.byteLength + (ref.ranges !== null && ref.first === ofRun ? runBytes : 0)
     ofRun = ref.first
-    if (runBytes > LIMITS.sealed_run_bytes) return null
+    if (runBytes > LIMITS.sealed_run_bytes) {
+      await archive.unstage(object) // nobody counts these bytes
+      return null
+    }
     if (staged.reduce((sum, { bytes }) => sum + bytes.byteLength, 0) > MESSAGE_BYTES) {
       await archive.stage(object, staged)
       staged = []

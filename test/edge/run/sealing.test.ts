@@ -34,7 +34,7 @@ const RUN = `run_${'0'.repeat(26)}`
 const SLICE = 64 * 1024
 
 type Changes = { isErased: boolean; changes: number }
-type Attempt = { staged: number; published: number; sealed: number; armed: number[] }
+type Attempt = { staged: number; unstaged: number; published: number; sealed: number; armed: number[] }
 
 /** Seals an object of one run with random output of this many slices. `atStage`: while its parts are stored. */
 async function attempt(
@@ -55,12 +55,13 @@ async function attempt(
     { table: 'journal', rows: [{ seq: 1, at: entryAt, kind: 'succeeded', n: 1, body: '{}', hash: '' }] },
     { table: 'output', rows: Array.from({ length: slices }, (_, i) => output(i * SLICE)) },
   ])
-  const done: Attempt = { staged: 0, published: 0, sealed: 0, armed: [] }
+  const done: Attempt = { staged: 0, unstaged: 0, published: 0, sealed: 0, armed: [] }
   const archive = {
     stage: async () => {
       done.staged++
       atStage(runs)
     },
+    unstage: async () => ++done.unstaged,
     publish: async () => ++done.published,
   }
   const runs = {
@@ -81,8 +82,8 @@ async function attempt(
 
 test('a run of up to `LIMITS.sealed_run_bytes` is sealed, and a larger one stays, until it changes', async () => {
   const most = LIMITS.sealed_run_bytes / SLICE
-  expect(await attempt(0.9 * most, 1)).toMatchObject({ published: 1, sealed: 1, armed: [] })
-  expect(await attempt(1.1 * most, 1)).toMatchObject({ published: 0, sealed: 0, armed: [] })
+  expect(await attempt(0.9 * most, 1)).toMatchObject({ unstaged: 0, published: 1, sealed: 1, armed: [] })
+  expect(await attempt(1.1 * most, 1)).toMatchObject({ unstaged: 1, published: 0, sealed: 0, armed: [] })
 })
 
 test('an object that is erased while it is sealed leaves no entry, and one that changes tries again', async () => {
