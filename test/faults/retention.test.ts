@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { archiveOf } from '../../edge/archive/archive-of.ts'
 import { objectOfRun } from '../../shared/ids.ts'
+import { LIMITS } from '../../shared/limits.ts'
 import type { Call } from '../../shared/wire/calls.ts'
 import type { Keep } from '../../shared/wire/retention.ts'
 import { attested, endsIn, journalOf } from '../support/auditor.ts'
@@ -21,6 +22,7 @@ import { installation, newTenant } from '../support/tenants.ts'
 import { PeerWorker } from '../support/worker/peer-worker.ts'
 
 const DAY_MS = 3_000
+const RETRY_MS = 500
 const FOR_EVER = { outputs: null, arguments: null }
 
 let [tool, asking] = ['', '']
@@ -31,8 +33,13 @@ let hurt: HurtStack
 beforeAll(async () => {
   hurt = await HurtStack.start({ sealAfterS: 1, worker: 'idle' })
   await whileDead(hurt.stack.edge, () =>
-    // `removal_calls`: several transactions for the runs below.
-    writeLimits(hurt.stack, { retention_day_ms: DAY_MS, removal_retry_ms: 500, removal_calls: 2, holds: 3 }),
+    writeLimits(hurt.stack, {
+      retention_day_ms: DAY_MS,
+      removal_retry_ms: RETRY_MS,
+      removals_at_once: 2,
+      removal_calls: 2, // several transactions for the runs below
+      holds: 3,
+    }),
   )
   fixtures = new Fixtures('retention', hurt.stack.dev)
   agent = await fixtures.agent()
@@ -83,28 +90,30 @@ const archiveFile = (run: string): string => {
   const kind = 'countersign-archive'
   return join(hurt.stack.state.edge, 'objects', kind, `${objectId(kind, name)}.sqlite`)
 }
-/** How many kinds the archive knows to be removed of the run's entry. */
-function removedIn(run: string): number | undefined {
+type Entry = { readonly removed: number; readonly ask_again_at: number }
+/** What the archive knows of the run's entry: how many kinds were removed, and when it asks again. */
+function entryOf(run: string): Entry | undefined {
   const file = archiveFile(run)
   if (!existsSync(file)) return undefined
   const db = new DatabaseSync(file, { readOnly: true })
   try {
-    const found = db
-      .prepare('select removed from entries where object = ? and digest is not null')
-      .all(objectOfRun(run))
-    return found[0]?.['removed'] as number | undefined
+    return db
+      .prepare('select removed, ask_again_at from entries where object = ? and digest is not null')
+      .get(objectOfRun(run)) as Entry | undefined
   } catch {
     return undefined // the edge writes it
   } finally {
     db.close()
   }
 }
+const removedIn = (run: string): number | undefined => entryOf(run)?.removed
 const isSealed = (call: Call, removed = 0): Promise<true> =>
   eventually(`${call.id} is sealed`, () => removedIn(call.run) === removed, 30_000).catch((error: Error) => {
     throw new Error(`${error.message}; the archive knows ${removedIn(call.run)} as removed`, { cause: error })
   })
 
-test('outputs go first, then arguments, and what is left says so and still verifies', async () => {
+test('outputs go first, then arguments, after their days of `retention_day_ms`, and what is left says so and still verifies', async () => {
+  expect(LIMITS.retention_day_ms).toBe(24 * 60 * 60 * 1_000) // if it is not shortened for a test
   const key = fixtures.name()
   const call = await ranCall(undefined, key, asking)
   const second = await ranCall(call.run)
@@ -115,7 +124,8 @@ test('outputs go first, then arguments, and what is left says so and still verif
   const before = Date.now()
   const rule = await keep({ outputs: 1, arguments: 4 })
   const dumb = await without(call, 'outputs')
-  expect(Date.now() - Math.max(...journal.map(({ at_ms }) => at_ms))).toBeGreaterThanOrEqual(DAY_MS)
+  const last = Math.max(...journal.map(({ at_ms }) => at_ms))
+  expect(Date.now() - last).toBeGreaterThanOrEqual(DAY_MS)
   expect(dumb.removed?.outputs).toEqual({ at_ms: expect.any(Number), rule, days: 1 })
   expect(dumb.removed?.outputs?.at_ms).toBeGreaterThanOrEqual(before - 1)
   expect(dumb).toEqual({ ...call, result: { ...call.result, output: '' }, removed: dumb.removed })
@@ -126,6 +136,7 @@ test('outputs go first, then arguments, and what is left says so and still verif
   expect(unwrap(await agent.client('readAttestation', { params })).call.arguments).toEqual({ text: SECRET })
 
   const left = await without(call, 'arguments')
+  expect(Date.now() - last).toBeGreaterThanOrEqual(4 * DAY_MS)
   for (const one of [second, third]) await without(one, 'outputs', 'arguments')
   expect([left.plan, left.digest, left.attestation]).toEqual([undefined, call.digest, call.attestation])
   const bundle = unwrap(await agent.client('readAttestation', { params }))
@@ -233,18 +244,50 @@ test('nothing under a legal hold is removed, and lifting it lets the rule go on'
   ])
 }, 90_000)
 
-test('a rule and a hold are checked before they are stored', async () => {
+test('an archive asks `removals_at_once` objects in one go, and asks those that could not remove again after `removal_retry_ms`', async () => {
+  const held: Call[] = []
+  for (let i = 0; i < 3; i++)
+    held.push(await ranCall(unwrap(await agent.client('createRun', { body: {} })).id))
+  const runs = held.map(({ run }) => run)
+  for (const subject of runs)
+    unwrap(await fixtures.root('putHold', { params: { subject }, body: { reason: 'case 15' } }))
+  for (const call of held) await isSealed(call)
+  await sleep(DAY_MS) // so that the rule is late for all of them
+  await keep({ outputs: 1, arguments: 1 })
+  // Those that are asked in one go are asked again at the same time.
+  const askedAt = (run: string): number => entryOf(run)?.ask_again_at ?? 0
+  const seen = new Map(runs.map((run) => [run, new Set<number>()]))
+  await eventually('each object is asked five times', () => {
+    for (const run of runs) if (askedAt(run) > 0) seen.get(run)?.add(askedAt(run))
+    return seen.values().every(({ size }) => size >= 5)
+  })
+  const times = [...seen.values()].flatMap((of) => [...of])
+  for (const at of times) expect(times.filter((one) => one === at).length).toBeLessThanOrEqual(2)
+  for (const of of seen.values()) {
+    // The first ones may come sooner: a changed rule is another reason to ask.
+    const [, , third = 0, fourth = 0, fifth = 0] = of
+    expect(Math.min(fourth - third, fifth - fourth)).toBeGreaterThanOrEqual(RETRY_MS)
+  }
+  expect(await Promise.all(held.map(read))).toEqual(held)
+  for (const subject of runs)
+    unwrap(await fixtures.root('liftHold', { params: { subject }, body: { reason: 'closed' } }))
+  for (const call of held) await without(call, 'outputs', 'arguments')
+}, 90_000)
+
+test('a rule has at most `keep_days`, a tenant at most `LIMITS.holds`, and both are checked before they are stored', async () => {
   const put = (body: unknown) => fixtures.root('putRetention', { body: body as Keep })
   for (const body of [
     { outputs: 2, arguments: 1 },
     { outputs: null, arguments: 1 },
     { outputs: 0, arguments: 1 },
     { outputs: 1.5, arguments: 2 },
-    { outputs: 1, arguments: 36_501 },
+    { outputs: 1, arguments: LIMITS.keep_days + 1 },
     { outputs: 1 },
   ])
     expect(refusalOf(await put(body))).toBe('400 invalid_request')
   expect(unwrap(await fixtures.root('readRetention', {})).keep).toEqual(FOR_EVER)
+  expect(LIMITS.keep_days).toBe(36_500)
+  expect((await put({ outputs: LIMITS.keep_days, arguments: LIMITS.keep_days })).ok).toBe(true)
   const hold = (subject: string, reason = 'why') =>
     fixtures.root('putHold', { params: { subject }, body: { reason } })
   const [first = ''] = [unwrap(await agent.client('createRun', { body: {} })).id]
@@ -256,7 +299,7 @@ test('a rule and a hold are checked before they are stored', async () => {
   for (let i = 0; i < 3; i++) runs.push(unwrap(await agent.client('createRun', { body: {} })).id)
   const said = []
   for (const run of runs) said.push(await hold(run))
-  expect(said.map((one) => (one.ok ? 'ok' : refusalOf(one)))).toEqual(['ok', 'ok', 'ok', '409 limit_reached']) // LIMITS.holds
+  expect(said.map((one) => (one.ok ? 'ok' : refusalOf(one)))).toEqual(['ok', 'ok', 'ok', '409 limit_reached'])
   expect((await hold(first, 'again')).ok).toBe(true)
   for (const run of runs.slice(0, 3))
     unwrap(await fixtures.root('liftHold', { params: { subject: run }, body: { reason: 'done' } }))

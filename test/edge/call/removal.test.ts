@@ -1,8 +1,14 @@
 // Promise: a call loses what the rule no longer keeps, not before its time, and nothing else.
 
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { expect, test } from 'vitest'
 import type { CallRecord } from '../../../edge/call/lifecycle.ts'
 import { expiredAfter, removalOf, withoutExpired } from '../../../edge/call/removal.ts'
+import { ROOT } from '../../../infra/state.ts'
+import { LIMITS } from '../../../shared/limits.ts'
+import type { Keep } from '../../../shared/wire/retention.ts'
+import { objectOn } from '../../support/stack/object-storage.ts'
 
 const DAY = 1_000
 const REMOVAL = { at_ms: Date.UTC(2026, 10, 20), rule: 3, days: 1 }
@@ -84,4 +90,52 @@ test('a call that has lost a kind keeps the date and the rule of that', () => {
     detail:
       'the outputs of this call were removed on 2026-11-20 by retention rule 3, which keeps them for 1 day',
   })
+})
+
+/** By a variable path, because the type check of tests lacks the types of workerd that stores need. */
+const storeIn = <Store>(file: string): Promise<Store> =>
+  import(/* @vite-ignore */ join(ROOT, 'edge/run', file))
+const { ObjectStore } = await storeIn<{ ObjectStore: new (ctx: ReturnType<typeof objectOn>) => unknown }>(
+  'object/object-store.ts',
+)
+const { RunStore } = await storeIn<{
+  RunStore: new (
+    object: unknown,
+    id: string,
+  ) => {
+    createRun: (record: { id: string }) => unknown
+    insertCall: (
+      record: CallRecord,
+      keys: { key: null; joinKey: null },
+      dueAt: null,
+      unmirrored: boolean,
+    ) => void
+    everyCall: () => CallRecord[]
+  }
+}>('store.ts')
+const { removePage } = await storeIn<{
+  removePage: (
+    store: unknown,
+    rule: { rule: number; keep: Keep },
+    of: { after: number; last: number },
+  ) => { last: number | null } | null
+}>('sealing/removal-store.ts')
+
+test('one transaction removes the outputs and arguments of 50 calls (`removal_calls`), and the next one goes on there', () => {
+  expect(LIMITS.removal_calls).toBe(50)
+  const object = new ObjectStore(objectOn(new DatabaseSync(':memory:')))
+  const id = 'run_00000000000000000000000001'
+  const store = new RunStore(object, id)
+  store.createRun({ id })
+  const { proposal, status } = RECORD
+  for (let n = 1; n <= 120; n++) {
+    const call = { proposal: { ...proposal, n }, status: { ...status, approval: null } } as CallRecord
+    store.insertCall(call, { key: null, joinKey: null }, null, false)
+  }
+  const removed = () => store.everyCall().filter((call) => call.removed?.arguments !== undefined).length
+  const page = (after: number) =>
+    removePage(object, { rule: 1, keep: { outputs: 1, arguments: 1 } }, { after, last: 1 })
+  expect([page(-1)?.last, removed()]).toEqual([50, 50])
+  expect([page(50)?.last, removed()]).toEqual([100, 100])
+  expect([page(100)?.last, removed()]).toEqual([null, 120])
 })
