@@ -91,7 +91,7 @@ const archiveFile = (run: string): string => {
   return join(hurt.stack.state.edge, 'objects', kind, `${objectId(kind, name)}.sqlite`)
 }
 type Entry = { readonly removed: number; readonly ask_again_at: number }
-/** What the archive knows of the run's entry: how many kinds were removed, and when it asks again. */
+/** The archive's row of the run's entry: how many kinds were removed, and when it asks again. */
 function entryOf(run: string): Entry | undefined {
   const file = archiveFile(run)
   if (!existsSync(file)) return undefined
