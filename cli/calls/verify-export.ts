@@ -7,7 +7,6 @@ import { EVIDENCE_BOUNDS, parseJson, sha256 } from '../../shared/bytes/json.ts'
 import { type Check, type Keys, verifyBundle } from '../../shared/evidence/bundle.ts'
 import { GENESIS, type JournalEntry, verifyChain } from '../../shared/evidence/journal.ts'
 import { decidedUnder, type PolicySnapshot } from '../../shared/evidence/policy-snapshot.ts'
-import type { Facts } from '../../shared/evidence/statement.ts'
 import { splitId } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
@@ -161,9 +160,7 @@ function checkCall(
   const { facts, attestation_id } = statement.predicate
   if (facts.call !== call || statement.predicate.state !== state)
     return err('it is about another call, or another state')
-  return isUnder(snapshots, facts) ? ok(attestation_id) : err('its policy snapshot is missing or was changed')
+  return snapshots.some((snapshot) => decidedUnder(snapshot, facts))
+    ? ok(attestation_id)
+    : err('its policy snapshot is missing or was changed')
 }
-
-/** Calls that were made before the edge kept snapshots have none. */
-const isUnder = (snapshots: readonly PolicySnapshot[], facts: Facts): boolean =>
-  snapshots.length === 0 || snapshots.some((snapshot) => decidedUnder(snapshot, facts))

@@ -95,6 +95,11 @@ export const EXPORTED: readonly Held[] = [
         'A failed call is shown as another.',
       ],
       ['failed !== undefined', 'false', 'A forged attestation passes verification.'],
+      [
+        'snapshots.some((snapshot) => decidedUnder(snapshot, facts))',
+        'true',
+        'A call passes verification without the policies that decided it.',
+      ],
     ],
   },
 ]
