@@ -96,7 +96,7 @@ const put = command({
   flags: REASON,
   does: 'Put a legal hold on the tenant or a run: nothing of it is removed, and the tenant can’t be deleted',
   key: 'operator',
-  examples: ['countersign holds put tenant --reason "case 12-345"'],
+  examples: ["countersign holds put tenant --reason 'case 12-345'"],
   async run({ args, flags, api }) {
     if (flags.reason === undefined) return err(usage('`--reason` is missing: the journal says why'))
     const done = await api('putHold', { params: { subject: args.SUBJECT }, body: { reason: flags.reason } })

@@ -172,8 +172,10 @@ const sealedObjects = (): number =>
     .filter((file) => !file.endsWith('metadata.sqlite'))
     .reduce((sum, file) => {
       const db = new DatabaseSync(file, { readOnly: true })
-      const isMade = db.prepare("select 1 from sqlite_schema where name = 'parts'").get() !== undefined
-      const row = isMade ? db.prepare('select count(distinct run) as n from parts').get() : undefined
+      const isMade = db.prepare("select 1 from sqlite_schema where name = 'entries'").get() !== undefined
+      const row = isMade
+        ? db.prepare('select count(*) as n from entries where digest is not null').get()
+        : undefined
       db.close()
       return sum + Number(row?.['n'] ?? 0)
     }, 0)

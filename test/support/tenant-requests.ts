@@ -34,6 +34,7 @@ export const NAMES_NOTHING: ReadonlySet<RouteName> = new Set([
   'trySkill',
   'publishSkill',
   'putDeniedParts',
+  'putRetention',
   'prove',
   'consoleSignIn',
   'consoleSignOut',
@@ -72,6 +73,8 @@ export const BODIES: Partial<Record<RouteName, (ids: Ids, caller: string) => unk
   putUpstream: () => ({ kind: 'http', url: 'https://mcp.example.com/mcp' }),
   refreshUpstream: () => ({}),
   acceptUpstreamTool: ({ sha256 }) => ({ definition: sha256 }),
+  putHold: () => why,
+  liftHold: () => why,
   putExportTarget: ({ tenant }) => ({
     endpoint: 'https://127.0.0.1',
     region: 'auto',

@@ -220,6 +220,7 @@ function idOf(folder: string, param: string, ids: Ids): string {
     if (kind === undefined) throw new Error(`\`${folder}/{${param}}\`: add the folder to BY_FOLDER`)
     return String(ids[kind])
   }
+  if (param === 'subject') return ids.run // of a legal hold
   if (param in ids) return String(ids[param as keyof Ids]) // just looked up
   throw new Error(`\`{${param}}\` names no id of a test tenant`)
 }

@@ -429,6 +429,7 @@ test('a refusal that is temporary says how long to wait, and no other refusal do
     ['too_many_streams', 429, 5],
     ['too_many_pending', 429, 30],
     ['queue_full', 503, 1],
+    ['export_unavailable', 503, 5],
     ['unavailable', 503, 1],
   ])
 })
