@@ -37,8 +37,9 @@ export function verifyExport(path: string, keys: Keys): { checks: Check[]; about
     return part.ok ? [part.value] : []
   })
   if (parts.length === 0 && faults.length === 0) fail(PARTS, path, 'there is no exported file')
-  for (const part of parts)
-    for (const missing of neighboursMissing(part, parts)) fail(PARTS, part.path, missing)
+  for (const own of Map.groupBy(parts, ({ head }) => head.object).values())
+    for (const part of own)
+      for (const missing of neighboursMissing(part, own)) fail(PARTS, part.path, missing)
 
   const attested = new Set<string>()
   let [calls, entries] = [0, 0]
@@ -120,9 +121,11 @@ function readPart(path: string): Result<Part, string> {
     : err(`its bytes have another digest; its name would be ${name}`)
 }
 
-/** A part may be there in several editions, if its runs have changed between two exports. */
-function* neighboursMissing({ head, next }: Part, parts: readonly Part[]): Generator<string> {
-  const others = parts.filter((other) => other.head.object === head.object)
+/**
+ * `others`: the parts of the same object. A part may be there in several editions, if its runs have
+ * changed between two exports.
+ */
+function* neighboursMissing({ head, next }: Part, others: readonly Part[]): Generator<string> {
   if (head.from !== EXPORT_START && !others.some((other) => other.next === head.from))
     yield `the part before ${head.from} is missing`
   if (next !== null && !others.some((other) => other.head.from === next))

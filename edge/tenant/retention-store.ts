@@ -22,7 +22,7 @@ import { archives, holds, retentionRules } from './tables.ts'
 
 export type RetentionEntry = 'retention.set' | 'hold.put' | 'hold.lifted'
 const WHOLE = 'tenant'
-/** Archives that are told in one go. */
+/** The most archives that hear of a change at the same time. */
 const AT_ONCE = 20
 const RETRY_MS = 2_000
 

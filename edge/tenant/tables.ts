@@ -395,7 +395,7 @@ export const retentionRules = sqliteTable('retention_rules', {
 /** Legal holds in force. `subject`: `tenant`, or the id of a run. */
 export const holds = sqliteTable('holds', { subject: text().primaryKey(), ...stated })
 
-/** Archives with entries. `notified`: the last entry of the tenant's journal that each was told of. */
+/** Archives with entries. `notified`: the number of the last journal entry of which each archive knows. */
 export const archives = sqliteTable(
   'archives',
   { name: text().primaryKey(), notified: integer().notNull() },
