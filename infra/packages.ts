@@ -28,7 +28,7 @@ const STACK: readonly Need[] = [
  * work unchanged in a sandbox.
  */
 const TESTS: readonly Need[] = [
-  { package: 'chromium', oneOf: ['chromium', 'google-chrome', 'chrome'] },
+  { package: 'chromium-headless-shell', oneOf: ['chromium-headless-shell'] },
   { package: 'python3', oneOf: ['/usr/bin/python3'] },
   { package: 'linux-libc-dev', oneOf: ['/usr/include/linux/version.h'] },
   { package: 'git', oneOf: ['git'] },

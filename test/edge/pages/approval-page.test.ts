@@ -118,6 +118,7 @@ test('every control of the approval page is at least 44 pixels high and wide and
   const { link } = await askApproval()
   for (const viewport of [PHONE, { width: 320, height: 568 }, { width: 1280, height: 900 }]) {
     const page = await openLink(link, { viewport })
+    for (const summary of await page.locator('summary').all()) await summary.click()
     for (const control of await page.locator('button:visible, textarea, summary').all()) {
       const box = await control.boundingBox()
       expect([
