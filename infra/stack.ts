@@ -3,6 +3,7 @@
 // the benchmark. No process of it outlives the process that started it.
 
 import { rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { type Err, err, ok, type Result } from '../shared/result.ts'
 import type { Client } from '../shared/routes/client.ts'
 import { Child } from './child-process.ts'
@@ -57,6 +58,8 @@ export type StackOptions = {
   readonly sealAfterS?: number
   /** Restart parts that die unexpectedly. Tests that kill parts leave it off. */
   readonly supervise?: boolean
+  /** For tests: changes the copy of the built edge in this folder before the edge starts. */
+  readonly changeEdge?: (bundle: string) => void
   readonly say?: Say
 }
 
@@ -86,6 +89,7 @@ export async function startStack(options: StackOptions): Promise<Result<Stack, R
   }
   const made = await makeParts(ready.value, options, say)
   if (!made.ok) return refused(made)
+  options.changeEdge?.(join(ready.value.state.edge, 'bundle'))
   const started = await startParts(ready.value, made.value, say, options)
   if (!started.ok) return refused(started)
   const { state } = ready.value

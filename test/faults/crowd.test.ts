@@ -8,6 +8,9 @@ import { eventually } from '../support/eventually.ts'
 import { unwrap } from '../support/fixtures.ts'
 import { HurtStack } from '../support/stack/hurt-stack.ts'
 
+/** The most calls of a run that may wait: the real limit takes a thousand proposals to reach. */
+const WAITING = 150
+
 let hurt: HurtStack
 
 async function inLanes<T>(count: number, lanes: number, work: (n: number) => Promise<T>): Promise<T[]> {
@@ -40,7 +43,7 @@ const STAYS = {
 
 describe('on a worker with four slots', () => {
   beforeAll(async () => {
-    hurt = await HurtStack.start({ concurrency: 4 })
+    hurt = await HurtStack.start({ concurrency: 4, limits: { waiting_calls_per_run: WAITING } })
     unwrap(await hurt.operator('putTool', { params: { name: 'stays' }, body: STAYS }))
   })
   afterAll(() => hurt?.stop())
@@ -92,10 +95,10 @@ describe('on a worker with four slots', () => {
       agent = client(hurt.stack.url, bearer(key))
       run = unwrap(await agent('createRun', { body: {} })).id
       unwrap(await propose(run, 'stays', 'the-first'))
-      await inLanes(LIMITS.waiting_calls_per_run - 1, 8, async () => unwrap(await propose(run)))
+      await inLanes(WAITING - 1, 8, async () => unwrap(await propose(run)))
     })
 
-    test('a run’s call beyond its share of the queue is refused with `queue_full`, and nobody is asked', async () => {
+    test('a run’s call beyond its share of the queue (`waiting_calls_per_run`) is refused with `queue_full`, and nobody is asked', async () => {
       for (const tool of ['stays', 'mark_asking']) {
         const answer = await fetch(new URL(`/v1/runs/${run}/calls`, hurt.stack.url), {
           method: 'POST',
@@ -107,9 +110,7 @@ describe('on a worker with four slots', () => {
       }
       const { items } = unwrap(await hurt.operator('listApprovals', { query: {} }))
       expect(items.filter(({ call }) => call.startsWith(run.replace('run_', 'call_')))).toEqual([])
-      expect(unwrap(await agent('readRun', { params: { run } })).used.calls).toBe(
-        LIMITS.waiting_calls_per_run,
-      )
+      expect(unwrap(await agent('readRun', { params: { run } })).used.calls).toBe(WAITING)
     })
 
     test('a repeated proposal still returns its call when the queue is full, and another run has its own share', async () => {
@@ -157,11 +158,12 @@ describe('on a worker with 64 slots', () => {
   })
   afterAll(() => hurt?.stop())
 
-  test('64 calls of one run are executed at once', async () => {
+  test('64 calls of one run are executed at once, and end when the run is cancelled', async () => {
     const run = await hurt.run()
-    const calls = await inLanes(64, 8, () => hurt.propose('stays', { seconds: '12' }, { run }))
+    const calls = await inLanes(64, 8, () => hurt.propose('stays', { seconds: '50' }, { run }))
     const states = () => Promise.all(calls.map(async (call) => (await hurt.read(call)).state))
-    await eventually('all run', async () => (await states()).every((state) => state === 'running'), 20_000)
-    for (const call of calls) expect((await hurt.ended(call, 40_000)).state).toBe('succeeded')
+    await eventually('all run', async () => (await states()).every((state) => state === 'running'), 40_000)
+    unwrap(await hurt.agent('cancelRun', { params: { run } }))
+    for (const call of calls) expect((await hurt.ended(call, 40_000)).state).toBe('cancelled')
   })
 })

@@ -1,14 +1,12 @@
 // Promise: new default policies of an edge reach only tenants that never put their own set. A set
 // that the edge can't read allows nothing, and can be replaced.
 
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { rmSync } from 'node:fs'
 import { expect, onTestFinished, test } from 'vitest'
 import { bearer, client } from '../../shared/routes/client.ts'
 import { Fixtures, refusalOf, unwrap } from '../support/fixtures.ts'
 import { fileOf } from '../support/stack/object-file.ts'
-import { startTestStack } from '../support/stack/stack.ts'
+import { seededState, startTestStack } from '../support/stack/stack.ts'
 
 /** The state that an older edge left, whose defaults let nobody activate a set. */
 function leftByAnotherEdge(state: string, versions: number): void {
@@ -25,16 +23,14 @@ function leftByAnotherEdge(state: string, versions: number): void {
   db.close()
 }
 
-function stateFolder(): string {
-  const dir = mkdtempSync(join(tmpdir(), 'countersign-'))
+async function stateFolder(): Promise<string> {
+  const dir = await seededState()
   onTestFinished(() => rmSync(dir, { recursive: true, force: true }))
   return dir
 }
 
 test('a tenant that never stored a set gets the new defaults as an active version', async () => {
-  const dir = stateFolder()
-  const before = await startTestStack({ state: dir, worker: 'idle' })
-  await before.stop()
+  const dir = await stateFolder()
   leftByAnotherEdge(dir, 1)
   for (const _start of ['first', 'second']) {
     const { operator, stop } = await startTestStack({ state: dir, worker: 'idle' })
@@ -51,7 +47,7 @@ test('a tenant that never stored a set gets the new defaults as an active versio
 })
 
 test('a tenant that has stored a set, active or not, keeps its policies', async () => {
-  const dir = stateFolder()
+  const dir = await stateFolder()
   const before = await startTestStack({ state: dir, worker: 'idle' })
   const { policies } = unwrap(await before.operator('readPolicies', {}))
   const own = { ...policies, mine: 'forbid (principal in Role::"none", action, resource);' }
@@ -65,7 +61,7 @@ test('a tenant that has stored a set, active or not, keeps its policies', async 
 })
 
 test('if the edge can’t read the active set, it allows nothing, says why, and root can store another set', async () => {
-  const dir = stateFolder()
+  const dir = await stateFolder()
   const before = await startTestStack({ state: dir, worker: 'idle' })
   const { policies } = unwrap(await before.operator('readPolicies', {}))
   unwrap(

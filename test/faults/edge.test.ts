@@ -1,8 +1,6 @@
 // Promise: the edge may die at any moment of a call's life. Acknowledged changes persist, running
 // calls go on, approvals wait and expire as before, and waiting clients can ask again.
 
-import { readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Call } from '../../shared/wire/calls.ts'
@@ -12,8 +10,12 @@ import { unwrap } from '../support/fixtures.ts'
 import type { StreamEvent } from '../support/http/event-stream.ts'
 import { followCall, joined, read as told } from '../support/http/followed-call.ts'
 import { HurtStack, revive, strike } from '../support/stack/hurt-stack.ts'
+import { SHORT_LEASES } from '../support/stack/other-limits.ts'
 
-const AWAY_MS = 15_000
+/** Approvals of the second stack expire after this time. */
+const TTL_S = 5
+/** Longer than a lease. */
+const AWAY_MS = SHORT_LEASES.lease_ms + 2_000
 
 let hurt: HurtStack
 /**
@@ -23,8 +25,8 @@ let hurt: HurtStack
 let other: HurtStack
 let begun: Promise<readonly [slept: PromiseSettledResult<void>, expired: PromiseSettledResult<void>]>
 beforeAll(async () => {
-  hurt = await HurtStack.start()
-  other = await HurtStack.start()
+  hurt = await HurtStack.start({ limits: SHORT_LEASES })
+  other = await HurtStack.start({ limits: { ...SHORT_LEASES, approval_ttl_s: TTL_S } })
   begun = Promise.allSettled([sleepThroughALease()]).then(
     async ([slept]) => [slept, ...(await Promise.allSettled([expireUnderFire()]))] as const,
   )
@@ -222,20 +224,7 @@ async function sleepThroughALease(): Promise<void> {
   await attested(other, ended)
 }
 
-const TTL_S = 6
-
-/** The edge with a shorter approval time, because no test waits a quarter of an hour. */
-function shortenApprovals(): void {
-  const bundle = join(other.stack.state.edge, 'bundle/main.js')
-  const parts = readFileSync(bundle, 'utf8').split('approval_ttl_s: 15 * 60,')
-  if (parts.length !== 2)
-    throw new Error('the bundle does not say how long an approval waits, or says it twice')
-  writeFileSync(bundle, parts.join(`approval_ttl_s: ${TTL_S},`))
-}
-
 async function expireUnderFire(): Promise<void> {
-  shortenApprovals()
-  await restartEdge(other)
   // Killed at once and back in time: the alarm persists.
   const early = await other.propose('mark_asking', { mark: 'early\n' })
   await restartEdge(other)

@@ -1,17 +1,15 @@
 // Promise: the current edge lists and follows an inbox that an older version stored, before
 // identical approvals were grouped and changes numbered.
 
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { rmSync } from 'node:fs'
 import { expect, onTestFinished, test } from 'vitest'
 import { eventually } from '../support/eventually.ts'
 import { Fixtures, unwrap } from '../support/fixtures.ts'
 import { fileOf } from '../support/stack/object-file.ts'
-import { startTestStack } from '../support/stack/stack.ts'
+import { seededState, startTestStack } from '../support/stack/stack.ts'
 
 test('approvals of an older inbox are listed one by one, and their ends are reported', async () => {
-  const dir = mkdtempSync(join(tmpdir(), 'countersign-'))
+  const dir = await seededState()
   onTestFinished(() => rmSync(dir, { recursive: true, force: true }))
   const before = await startTestStack({ state: dir, worker: 'idle' })
   const fixtures = new Fixtures('inbox', before.dev)

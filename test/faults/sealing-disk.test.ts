@@ -16,7 +16,7 @@ import { objectId } from '../support/stack/object-file.ts'
 import { SmallDisk } from '../support/stack/small-disk.ts'
 import { PeerWorker } from '../support/worker/peer-worker.ts'
 
-const REST_S = 5
+const REST_S = 3
 
 const disk = new SmallDisk()
 let hurt: HurtStack
@@ -58,14 +58,14 @@ test('runs are not sealed on a full disk, are read as before, and are sealed onc
     await peer.run(call.id, { stdout: `out of ${call.id}\n`.repeat(1_000) })
     return read(call)
   }
-  const calls: Call[] = []
-  for (let i = 0; i < 4; i++)
-    calls.push(await ranCall(unwrap(await agent.client('createRun', { body: {} })).id))
+  const calls = await Promise.all(
+    Array.from({ length: 4 }, async () => ranCall(unwrap(await agent.client('createRun', { body: {} })).id)),
+  )
   const areUnchanged = async (): Promise<void> => {
     for (const call of calls) expect(await read(call)).toEqual(call)
   }
   disk.fill()
-  await sleep(3_000 * REST_S)
+  await sleep(2_000 * REST_S)
   expect(calls.map(isArchived)).toEqual(calls.map(() => false))
   await areUnchanged()
 

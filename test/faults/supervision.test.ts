@@ -1,26 +1,20 @@
-// Promise: on a stack as `npm start` runs it, each part that is killed -9 is restarted with a
+// Promise: on a supervised stack, as `npm start` runs it, each part that is killed -9 is restarted with a
 // message, and a call that was proposed in the meantime runs once all parts are back.
 
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Child } from '../../infra/child-process.ts'
 import type { Stack } from '../../infra/stack.ts'
 import { bearer, client } from '../../shared/routes/client.ts'
+import { SHORT_LEASES } from '../support/stack/other-limits.ts'
 import { startTestStack } from '../support/stack/stack.ts'
 
-const dir = mkdtempSync(join(tmpdir(), 'countersign-'))
 const said: string[] = []
 let stack: Stack
 
 beforeAll(async () => {
-  stack = await startTestStack({ state: dir, supervise: true, say: (text) => said.push(text) })
+  stack = await startTestStack({ supervise: true, limits: SHORT_LEASES, say: (text) => said.push(text) })
 })
-afterAll(async () => {
-  await stack.stop()
-  rmSync(dir, { recursive: true })
-})
+afterAll(() => stack.stop())
 
 /** Kills a part with SIGKILL, and waits until its restart is announced. */
 async function kill(part: Child): Promise<void> {

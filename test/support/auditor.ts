@@ -15,9 +15,10 @@ import { type HurtStack, insist } from './stack/hurt-stack.ts'
 export async function attested(
   { agent, operator }: HurtStack,
   { run, id, state, digest }: Call,
+  tenant = 'default',
 ): Promise<Statement> {
   const bundle = unwrap(await insist(() => agent('readAttestation', { params: { run, call: id } })))
-  const keys = unwrap(await insist(() => operator('keys', { query: {} })))
+  const keys = unwrap(await insist(() => operator('keys', { query: { tenant } })))
   const verdict = verifyBundle(bundle, keys)
   if (!verdict.ok || verdict.statement === undefined)
     throw new Error(

@@ -6,6 +6,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from '
 import { basename, dirname, join, relative } from 'node:path'
 import { type BuildOptions, build, type Plugin } from 'esbuild'
 import { ROOT } from '../../infra/state.ts'
+import { type Limits, withLimits } from './stack/other-limits.ts'
 
 const CACHE = join(ROOT, 'node_modules/.cache/countersign/bundled')
 
@@ -36,19 +37,35 @@ export async function bundled(entry: string): Promise<string> {
 }
 
 /**
- * Returns the path of the bundled worker, from the root. Its folders are those of the sources, as
- * worker/re-exec.ts expects: `worker/` with the entries, and `shared/`.
+ * Returns the path of the bundled worker, from the root, with these limits instead of the real ones.
+ * Its folders are those of the sources, as worker/re-exec.ts expects: `worker/` with the entries, and
+ * `shared/`.
  */
-export const bundledWorker = (): Promise<string> => (worker ??= bundleWorker())
-let worker: Promise<string> | undefined
+export function bundledWorker(limits: Limits = {}): Promise<string> {
+  const name = ['worker', ...Object.entries(limits).flat()].join('-')
+  const program = workers.get(name) ?? bundleWorker(name, limits)
+  workers.set(name, program)
+  return program
+}
+const workers = new Map<string, Promise<string>>()
 
-async function bundleWorker(): Promise<string> {
-  const outdir = join(CACHE, 'worker')
+async function bundleWorker(name: string, limits: Limits): Promise<string> {
+  const outdir = join(CACHE, name)
+  const limited: Plugin = {
+    name: 'limited',
+    setup({ onLoad }) {
+      onLoad({ filter: /\/shared\/limits\.ts$/ }, ({ path }) => ({
+        contents: withLimits(readFileSync(path, 'utf8'), limits),
+        loader: 'ts',
+      }))
+    },
+  }
   await bundle({
     entryPoints: ['worker/main.ts', 'worker/serve-main.ts'],
     outbase: '.',
     outdir,
     chunkNames: 'shared/[hash]',
+    plugins: [limited],
     // For packages in CommonJS, which `require` Node's modules.
     banner: {
       js: "import { createRequire as requires } from 'node:module'; const require = requires(import.meta.url)",

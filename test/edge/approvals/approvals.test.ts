@@ -6,11 +6,12 @@ import { answersOf } from '../../../edge/pages/approval-page.tsx'
 import type { Approval } from '../../../shared/wire/approvals.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
 import { eventually } from '../../support/eventually.ts'
-import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
+import { refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
+import { newTenant } from '../../support/tenants.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const fixtures = new Fixtures('approvals', sharedStack())
+const fixtures = await newTenant(sharedStack(), 'approvals')
 const agent = await fixtures.agent()
 const sensitive = await fixtures.tool({ capabilities: ['network'] })
 const urgent = await fixtures.tool({ capabilities: ['network'], approval_ttl_s: 1 })

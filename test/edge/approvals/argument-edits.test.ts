@@ -8,11 +8,12 @@ import { LIMITS } from '../../../shared/limits.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
 import { ConsoleSession } from '../../support/browser/console-session.ts'
 import { eventually } from '../../support/eventually.ts'
-import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
+import { refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
+import { newTenant } from '../../support/tenants.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const fixtures = new Fixtures('edits', sharedStack())
+const fixtures = await newTenant(sharedStack(), 'edits')
 const agent = await fixtures.agent()
 const [ann, bob] = [await fixtures.operator(['approver']), await fixtures.operator(['approver'])]
 const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)

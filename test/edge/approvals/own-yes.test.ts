@@ -8,10 +8,11 @@ import { askedCard } from '../../../edge/channels/slack/card.ts'
 import { ConsoleSession } from '../../support/browser/console-session.ts'
 import { countersign } from '../../support/countersign.ts'
 import { eventually } from '../../support/eventually.ts'
-import { Fixtures, unwrap } from '../../support/fixtures.ts'
+import { unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
+import { newTenant } from '../../support/tenants.ts'
 
-const fixtures = new Fixtures('own-yes', sharedStack())
+const fixtures = await newTenant(sharedStack(), 'own-yes')
 const agent = await fixtures.agent()
 const tool = await fixtures.tool()
 const [finance, other] = [

@@ -7,12 +7,13 @@ import { expect, test } from 'vitest'
 import type { Call } from '../../../shared/wire/calls.ts'
 import type { RunSpec } from '../../../shared/wire/runs.ts'
 import { eventually } from '../../support/eventually.ts'
-import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
+import { refusalOf, unwrap } from '../../support/fixtures.ts'
 import { objectId } from '../../support/stack/object-file.ts'
 import { sharedStack, sharedState } from '../../support/stack/stack.ts'
+import { newTenant } from '../../support/tenants.ts'
 import { grantOf, PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const fixtures = new Fixtures('standing', sharedStack())
+const fixtures = await newTenant(sharedStack(), 'standing')
 const agent = await fixtures.agent()
 const approver = await fixtures.operator(['approver'])
 const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
@@ -93,7 +94,7 @@ test('a call that runs under a standing approval shows the agent its id but not 
 test('D7 a question in a run that names no session creates no session object until somebody answers for the session', async () => {
   const first = await propose({})
   expect(first.state).toBe('awaiting_approval')
-  const name = `default/${agent.name}/${first.run}`
+  const name = `standing/${agent.name}/${first.run}`
   const file = join(
     sharedState(),
     'edge/objects/countersign-session',

@@ -5,10 +5,11 @@
 import { expect, test } from 'vitest'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { AccessDecision } from '../../../shared/wire/authzen.ts'
-import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
+import { refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
+import { newTenant } from '../../support/tenants.ts'
 
-const fixtures = new Fixtures('authzen', sharedStack())
+const fixtures = await newTenant(sharedStack(), 'authzen')
 const schema = {
   type: 'object',
   properties: { amount: { type: 'integer' }, to: { type: 'string' } },

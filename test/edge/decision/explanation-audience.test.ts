@@ -5,11 +5,12 @@
 import { expect, test } from 'vitest'
 import { verifyBundle } from '../../../shared/evidence/bundle.ts'
 import { countersign } from '../../support/countersign.ts'
-import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
+import { refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
+import { newTenant } from '../../support/tenants.ts'
 
-const dev = sharedStack()
-const fixtures = new Fixtures('why', dev)
+const fixtures = await newTenant(sharedStack(), 'why')
+const KEYS = unwrap(await fixtures.root('keys', { query: { tenant: 'why' } }))
 const schema = {
   type: 'object',
   properties: {
@@ -120,7 +121,7 @@ test('the attestation of a denial has its policies but not the explanation’s c
   )
   expect(words(call.decision)).toEqual(['args.amount ≤ 100', 'args.amount left out'])
   const bundle = unwrap(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
-  const verified = verifyBundle(bundle, dev.keys)
+  const verified = verifyBundle(bundle, KEYS)
   expect(verified).toMatchObject({
     ok: true,
     statement: { predicate: { facts: { decision: { effect: 'deny', policies: call.decision.policies } } } },

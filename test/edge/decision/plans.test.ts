@@ -5,11 +5,12 @@
 import { expect, test } from 'vitest'
 import type { Output as Answered } from '../../../shared/routes/client.ts'
 import { countersign } from '../../support/countersign.ts'
-import { Fixtures, unwrap } from '../../support/fixtures.ts'
+import { unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
+import { newTenant } from '../../support/tenants.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const fixtures = new Fixtures('plans', sharedStack())
+const fixtures = await newTenant(sharedStack(), 'plans')
 const agent = await fixtures.agent({ groups: ['worker-host-access'] })
 const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
 const SAYS = ['allow', 'ask', 'deny', 'err'] as const

@@ -7,11 +7,12 @@ import { expect, test } from 'vitest'
 import { digestOf } from '../../../shared/bytes/json.ts'
 import { PolicySnapshot } from '../../../shared/evidence/policy-snapshot.ts'
 import { countersign } from '../../support/countersign.ts'
-import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
+import { refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
+import { newTenant } from '../../support/tenants.ts'
 import { grantOf, PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const fixtures = new Fixtures('snapshot', sharedStack())
+const fixtures = await newTenant(sharedStack(), 'snapshot')
 const agent = await fixtures.agent()
 const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
 const runOf = async () =>

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import S3rver from 's3rver'
-import { afterAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeEach, expect, type TestContext, test } from 'vitest'
 import { putObject } from '../../../edge/export/bucket.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { ExportTargetSpec } from '../../../shared/wire/exports.ts'
@@ -21,12 +21,17 @@ beforeEach(() => {
   store.clock = () => new Date()
 })
 
+/** A store that is the test's own, so that it can wait beside others. */
+async function storeOf({ onTestFinished }: TestContext): Promise<StrictStore> {
+  const own = await StrictStore.start()
+  onTestFinished(() => own.stop())
+  return own
+}
+
 const network = { outside: { fetch: (to: string, init: RequestInit) => fetch(to, init) }, standIns: {} }
 const bytes = Uint8Array.from(Buffer.from('{"kind":"part"}\n'))
-const put = (change: Partial<ExportTargetSpec> = {}, name = 'acme/run_1/0.0.0-00.jsonl', content = bytes) =>
-  putObject(network, store.target(change), { name, bytes: content })
-const outcome = async (change: Partial<ExportTargetSpec> = {}) => {
-  const done = await put(change)
+const outcome = async (change: Partial<ExportTargetSpec> = {}, at = store) => {
+  const done = await putObject(network, at.target(change), { name: 'acme/run_1/0.0.0-00.jsonl', bytes })
   return done.ok ? 'stored' : `${done.error.code}: ${done.error.detail}`
 }
 
@@ -92,31 +97,34 @@ test('if a store returns no checksum, the edge reads the file back, and refuses 
   expect(await outcome()).toMatch(/^export_mismatch/)
 })
 
-test.each<[Fault]>([['slow_down'], ['internal'], ['conflict'], ['unreachable'], ['lost'], ['torn']])(
+test.concurrent.for<Fault>(['slow_down', 'internal', 'conflict', 'unreachable', 'lost', 'torn'])(
   'after the fault `%s` of the store, the file is sent again, and stored once',
-  async (fault) => {
-    store.faults.push(fault, fault)
-    expect(await outcome()).toBe('stored')
-    expect(store.objects.size).toBe(1)
+  async (fault, context) => {
+    const own = await storeOf(context)
+    own.faults.push(fault, fault)
+    expect(await outcome({}, own)).toBe('stored')
+    expect(own.objects.size).toBe(1)
   },
 )
 
-test('after LIMITS.export_tries attempts the failure says that the store is busy', async () => {
-  store.faults.push(...Array<Fault>(LIMITS.export_tries + 1).fill('slow_down'))
-  expect(await outcome()).toBe('export_unavailable: the store answered 503 SlowDown')
-  expect(store.requests).toHaveLength(LIMITS.export_tries)
-  expect(store.objects.size).toBe(0)
+test.concurrent('after LIMITS.export_tries attempts the failure says that the store is busy', async (context) => {
+  const own = await storeOf(context)
+  own.faults.push(...Array<Fault>(LIMITS.export_tries + 1).fill('slow_down'))
+  expect(await outcome({}, own)).toBe('export_unavailable: the store answered 503 SlowDown')
+  expect(own.requests).toHaveLength(LIMITS.export_tries)
+  expect(own.objects.size).toBe(0)
 })
 
-test('the pause before a further attempt is LIMITS.export_pause_ms, and doubles', async () => {
-  store.faults.push('slow_down', 'slow_down', 'slow_down')
+test.concurrent('the pause before a further attempt is LIMITS.export_pause_ms, and doubles', async (context) => {
+  const own = await storeOf(context)
+  own.faults.push('slow_down', 'slow_down', 'slow_down')
   const began: number[] = []
   const timed = (to: string, init: RequestInit) => {
     began.push(performance.now())
     return fetch(to, init)
   }
   const file = { name: 'acme/run_1/0.0.0-00.jsonl', bytes }
-  expect((await putObject({ outside: { fetch: timed }, standIns: {} }, store.target(), file)).ok).toBe(true)
+  expect((await putObject({ outside: { fetch: timed }, standIns: {} }, own.target(), file)).ok).toBe(true)
   const pauses = began.slice(1).map((at, i) => at - (began[i] ?? 0))
   for (const [i, least] of [200, 400, 800].entries()) {
     expect(pauses[i]).toBeGreaterThanOrEqual(least - 2) // a timer may be early by a millisecond
@@ -125,10 +133,13 @@ test('the pause before a further attempt is LIMITS.export_pause_ms, and doubles'
   expect([pauses.length, LIMITS.export_pause_ms]).toEqual([3, 200])
 })
 
-test('a store that does not answer is given up after LIMITS.export_ms', { timeout: 20_000 }, async () => {
-  store.faults.push('slow_down', 'slow_down', 'slow_down', 'silent')
+test.concurrent('a store that does not answer is given up after LIMITS.export_ms', {
+  timeout: 20_000,
+}, async (context) => {
+  const own = await storeOf(context)
+  own.faults.push('slow_down', 'slow_down', 'slow_down', 'silent')
   const began = performance.now()
-  expect(await outcome()).toBe('export_unavailable: the store gave no answer within 6000 ms')
+  expect(await outcome({}, own)).toBe('export_unavailable: the store gave no answer within 6000 ms')
   const took = performance.now() - began - 200 - 400 - 800 // the pauses
   expect([took >= 5_990, took < 9_000, LIMITS.export_ms]).toEqual([true, true, 6_000])
 })

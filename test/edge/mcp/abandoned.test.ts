@@ -16,7 +16,11 @@ import { PeerWorker } from '../../support/worker/peer-worker.ts'
 let stack: Stack
 beforeAll(async () => {
   // The tests change the rows of ended calls, so nothing is sealed.
-  stack = await startTestStack({ worker: 'idle', sealAfterS: LIMITS.seal_after_s })
+  stack = await startTestStack({
+    worker: 'idle',
+    sealAfterS: LIMITS.seal_after_s,
+    limits: { mcp_heartbeat_ms: 1_000 }, // by which the edge notices that a client is gone
+  })
 })
 afterAll(() => stack.stop())
 
@@ -143,7 +147,7 @@ test('L2 a result that nobody received is the answer to an equal request for ten
     await (await ask(run, 0)).answer()
     return unwrap(await agent.client('readRun', { params: { run } })).used.calls
   }
-  const [young, old] = [await ended(), await ended()]
+  const [young, old] = await Promise.all([ended(), ended()])
   await stack.edge.stop()
   for (const [run, minutes] of [
     [young, 9],

@@ -26,8 +26,8 @@ const error = async (exchange: McpExchange) => {
   return [exchange.status, error?.code]
 }
 
-test('a held request streams a comment each `mcp_heartbeat_ms`, and progress, and ends with the answer', async () => {
-  for (const era of ERAS) {
+test.concurrent('a held request streams a comment each `mcp_heartbeat_ms`, and progress, and ends with the answer', async () => {
+  const inEra = async (era: (typeof ERAS)[number]): Promise<void> => {
     const { client, meta, call } = await calls.clientInRun(era)
     const exchange = await client.send(
       'tools/call',
@@ -69,9 +69,10 @@ test('a held request streams a comment each `mcp_heartbeat_ms`, and progress, an
       ['notifications/progress', 'p', 3, 'running'],
     ])
   }
+  await Promise.all(ERAS.map(inEra))
 })
 
-test('a client that accepts only JSON waits for one document', async () => {
+test.concurrent('a client that accepts only JSON waits for one document', async () => {
   const { client, meta, call } = await calls.clientInRun('legacy')
   const exchange = await client.send(
     'tools/call',
@@ -84,7 +85,7 @@ test('a client that accepts only JSON waits for one document', async () => {
   expect(exchange.text.trimStart()).toMatch(/^\{"jsonrpc"/)
 })
 
-test('M03 a modern client waits for an approval with a `requestState`, which proposes nothing', async () => {
+test.concurrent('M03 a modern client waits for an approval with a `requestState`, which proposes nothing', async () => {
   const { client, meta, call, run } = await calls.clientInRun('modern')
   const params = { name: sensitive, arguments: { text: 'x' } }
   const first = await client.result('tools/call', params, { meta, wait: 0 })
@@ -115,7 +116,7 @@ test('M03 a modern client waits for an approval with a `requestState`, which pro
   expect(await calls.used(run)).toBe(1)
 })
 
-test('the approval page is offered once to the user of an agent that may offer it, and no answer to that offer approves the call', async () => {
+test.concurrent('the approval page is offered once to the user of an agent that may offer it, and no answer to that offer approves the call', async () => {
   const offering = new McpCalls(fixtures, await fixtures.agent({ mcp: { elicit: true } }))
   const opensPages = { elicitation: { url: {} } }
   const params = { name: sensitive, arguments: {} }
@@ -146,7 +147,7 @@ test('the approval page is offered once to the user of an agent that may offer i
   }
 })
 
-test('M05 after nine answers with a `requestState` (`mcp_rounds`) the tenth is final', async () => {
+test.concurrent('M05 after nine answers with a `requestState` (`mcp_rounds`) the tenth is final', async () => {
   const { client, meta, run } = await calls.clientInRun('modern')
   const params = { name: sensitive, arguments: {} }
   let [result, rounds] = [await client.result('tools/call', params, { meta, wait: 0 }), 0]
@@ -164,8 +165,8 @@ test('M05 after nine answers with a `requestState` (`mcp_rounds`) the tenth is f
   expect(await calls.used(run)).toBe(1)
 })
 
-test('M04 L2 equal requests at the same time, from one client or from two, are one call with one approval', async () => {
-  for (const era of ERAS) {
+test.concurrent('M04 L2 equal requests at the same time, from one client or from two, are one call with one approval', async () => {
+  const inEra = async (era: (typeof ERAS)[number]): Promise<void> => {
     const { client, meta, call, run } = await calls.clientInRun(era)
     const second = new McpClient(fixtures.url, agent.key, era)
     const params = { name: sensitive, arguments: { text: 'once' } }
@@ -188,9 +189,10 @@ test('M04 L2 equal requests at the same time, from one client or from two, are o
     ).toHaveLength(3)
     expect(await calls.used(run)).toBe(1)
   }
+  await Promise.all(ERAS.map(inEra))
 })
 
-test('an equal request after the answer, other arguments, or another idempotency key make a new call', async () => {
+test.concurrent('an equal request after the answer, other arguments, or another idempotency key make a new call', async () => {
   const { client, meta, call, run } = await calls.clientInRun('legacy')
   const done = async (n: number, args: object, more: object = {}) => {
     const answering = client.call(tool, { ...args }, { meta: { ...meta, ...more } })
@@ -213,30 +215,33 @@ test('an equal request after the answer, other arguments, or another idempotency
   expect(await used()).toBe(3)
 })
 
-test('M04 L2 a call runs once, though its client disconnects at any moment and asks again', async () => {
-  for (const delay of [0, 5, 20, 60, 150, 250, 400]) {
-    const { client, meta, call, run } = await calls.clientInRun('modern')
+test.concurrent('M04 L2 a call runs once, though its client disconnects at any moment and asks again', async () => {
+  const mine = await fixtures.agent() // an agent may hold only so many requests
+  const theirs = new McpCalls(fixtures, mine)
+  const closedAfter = async (delay: number): Promise<void> => {
+    const { client, meta, call, run } = await theirs.clientInRun('modern')
     const params = { name: tool, arguments: { text: String(delay) } }
     const abort = new AbortController()
     const { headers, message } = client.request('tools/call', params, { meta, wait: 30 })
     const gone = fetch(client.url, {
       method: 'POST',
-      headers: { ...headers, authorization: `Bearer ${agent.key}` },
+      headers: { ...headers, authorization: `Bearer ${mine.key}` },
       body: JSON.stringify(message),
       signal: abort.signal,
     }).then((answer) => answer.text())
     setTimeout(() => abort.abort(), delay)
     await expect(gone).rejects.toThrow()
     const answering = client.send('tools/call', params, { meta, wait: 30 })
-    await calls.proposed(call(1))
+    await theirs.proposed(call(1))
     await peer.run(call(1), { stdout: 'ran' })
     expect(textOf((await (await answering).answer()).result ?? {})).toMatch(/ran$/)
-    expect(await calls.used(run), `closed after ${delay} ms`).toBe(1)
+    expect(await theirs.used(run), `closed after ${delay} ms`).toBe(1)
   }
+  await Promise.all([0, 5, 20, 60, 150, 250, 400].map(closedAfter))
 })
 
-test('M04 L2 a result that nobody received is the answer to the next equal request, once', async () => {
-  for (const accept of ['application/json, text/event-stream', 'application/json']) {
+test.concurrent('M04 L2 a result that nobody received is the answer to the next equal request, once', async () => {
+  const accepting = async (accept: string): Promise<void> => {
     const { client, meta, call, run } = await calls.clientInRun('legacy')
     const params = { name: tool, arguments: {} }
     const patient = await calls.clientInRun('legacy')
@@ -257,10 +262,11 @@ test('M04 L2 a result that nobody received is the answer to the next equal reque
       return (await calls.used(run)) === 2 ? true : undefined
     })
   }
+  await Promise.all(['application/json, text/event-stream', 'application/json'].map(accepting))
 })
 
-test('M04 L2 a held result that its client received is not the answer to the next equal request', async () => {
-  for (const accept of ['application/json, text/event-stream', 'application/json']) {
+test.concurrent('M04 L2 a held result that its client received is not the answer to the next equal request', async () => {
+  const accepting = async (accept: string): Promise<void> => {
     const { client, meta, call, run } = await calls.clientInRun('legacy')
     const params = { name: tool, arguments: {} }
     const held = await client.send('tools/call', params, { meta, wait: 60, headers: { accept } })
@@ -271,9 +277,10 @@ test('M04 L2 a held result that its client received is not the answer to the nex
     expect(textOf(await client.result('tools/call', params, { meta, wait: 0 }))).toMatch(/^PENDING/)
     expect(await calls.used(run)).toBe(2)
   }
+  await Promise.all(['application/json, text/event-stream', 'application/json'].map(accepting))
 })
 
-test('M05 requests beyond those that an agent may hold are answered as pending at once', async () => {
+test.concurrent('M05 requests beyond those that an agent may hold are answered as pending at once', async () => {
   const greedy = await fixtures.agent()
   const theirs = new McpCalls(fixtures, greedy)
   const { client, meta, call } = await theirs.clientInRun('legacy')
@@ -287,8 +294,8 @@ test('M05 requests beyond those that an agent may hold are answered as pending a
   expect(texts.filter((text) => text.includes('said no'))).toHaveLength(LIMITS.mcp_holds_agent)
 })
 
-test('M07 a held request ends when its key is revoked or its agent loses the permission', async () => {
-  for (const era of ERAS) {
+test.concurrent('M07 a held request ends when its key is revoked or its agent loses the permission', async () => {
+  const inEra = async (era: (typeof ERAS)[number]): Promise<void> => {
     const gone = await fixtures.agent()
     const { client, meta } = await new McpCalls(fixtures, gone).clientInRun(era)
     const exchange = await client.send('tools/call', { name: sensitive, arguments: {} }, { meta, wait: 60 })
@@ -297,9 +304,10 @@ test('M07 a held request ends when its key is revoked or its agent loses the per
     expect([error?.code, error?.data?.['code']]).toEqual([401, 'unauthenticated'])
     await exchange.end()
   }
+  await Promise.all(ERAS.map(inEra))
 })
 
-test('M06 a legacy client cancels its request by its id, and only within its own session', async () => {
+test.concurrent('M06 a legacy client cancels its request by its id, and only within its own session', async () => {
   const session = async () => {
     const client = new McpClient(fixtures.url, agent.key, 'legacy')
     const initialized = await client.send('initialize', { protocolVersion: '2025-11-25' })
@@ -328,7 +336,7 @@ test('M06 a legacy client cancels its request by its id, and only within its own
   expect([result?.['isError'], textOf(result ?? {})]).toEqual([true, 'It was cancelled.'])
 })
 
-test('M03 a client that supports tasks gets one, reads it to its end, and can cancel it', async () => {
+test.concurrent('M03 a client that supports tasks gets one, reads it to its end, and can cancel it', async () => {
   const { client, meta, call } = await calls.clientInRun('modern', TASKS)
   const created = await client.call(sensitive, { text: 'x' }, { meta, wait: 0 })
   expect(created).toMatchObject({
@@ -375,20 +383,7 @@ test('M03 a client that supports tasks gets one, reads it to its end, and can ca
   }
 })
 
-test('a request of a client that supports tasks is held for two seconds (`mcp_hold_task_s`), also for a task', async () => {
-  const { client } = await calls.clientInRun('modern', TASKS)
-  const timed = async <T>(work: Promise<T>): Promise<[T, number]> => {
-    const began = performance.now()
-    return [await work, performance.now() - began]
-  }
-  const [created, held] = await timed(client.call(sensitive, { text: 'held' }))
-  expect([created['resultType'], Math.round(held / 1_000)]).toEqual(['task', 2])
-  const asked = client.send('tasks/get', { taskId: created['taskId'] }, { headers: { prefer: 'wait=30' } })
-  const [, waited] = await timed(asked.then((exchange) => exchange.answer()))
-  expect(Math.round(waited / 1_000)).toBe(2)
-})
-
-test('a task’s answer can be fetched for a day after its call could have ended (`mcp_task_ms`)', async () => {
+test.concurrent('a task’s answer can be fetched for a day after its call could have ended (`mcp_task_ms`)', async () => {
   const { client, meta } = await calls.clientInRun('modern', TASKS)
   const created = await client.call(sensitive, { text: 'x' }, { meta, wait: 0 })
   const quarter = 15 * 60_000 // for the approval, and then for a worker’s claim
@@ -396,7 +391,7 @@ test('a task’s answer can be fetched for a day after its call could have ended
   expect(Math.abs(left)).toBeLessThan(5_000)
 })
 
-test('a progress message has at most 200 characters of a line (`mcp_progress_chars`)', async () => {
+test.concurrent('a progress message has at most 200 characters of a line (`mcp_progress_chars`)', async () => {
   const { client, meta, call } = await calls.clientInRun('modern')
   const exchange = await client.send(
     'tools/call',
@@ -426,7 +421,7 @@ test('a progress message has at most 200 characters of a line (`mcp_progress_cha
   await exchange.end()
 })
 
-test('M06 a listener gets notifications about its tasks and its list of tools, and about nothing else', async () => {
+test.concurrent('M06 a listener gets notifications about its tasks and its list of tools, and about nothing else', async () => {
   const changing = await fixtures.agent({ tools: [sensitive] })
   const theirs = new McpCalls(fixtures, changing)
   const { client, meta, call } = await theirs.clientInRun('modern', TASKS)
@@ -475,7 +470,7 @@ test('M06 a listener gets notifications about its tasks and its list of tools, a
   await exchange.end()
 })
 
-test('a listener follows 32 tasks (`mcp_listened_tasks`), and the answer says which', async () => {
+test.concurrent('a listener follows 32 tasks (`mcp_listened_tasks`), and the answer says which', async () => {
   const { client, meta } = await calls.clientInRun('modern', TASKS)
   const created = await Promise.all(
     Array.from({ length: 33 }, (_, n) => client.call(sensitive, { text: `${n}` }, { meta, wait: 0 })),
@@ -488,6 +483,21 @@ test('a listener follows 32 tasks (`mcp_listened_tasks`), and the answer says wh
   expect(told?.params?.['notifications']).toEqual({ taskIds: taskIds.slice(0, 32) })
   exchange.close()
   expect(await client.result('tasks/get', { taskId: taskIds.at(-1) })).toMatchObject({ status: 'working' })
+})
+
+// These measure times, so they run alone.
+
+test('a request of a client that supports tasks is held for two seconds (`mcp_hold_task_s`), also for a task', async () => {
+  const { client } = await calls.clientInRun('modern', TASKS)
+  const timed = async <T>(work: Promise<T>): Promise<[T, number]> => {
+    const began = performance.now()
+    return [await work, performance.now() - began]
+  }
+  const [created, held] = await timed(client.call(sensitive, { text: 'held' }))
+  expect([created['resultType'], Math.round(held / 1_000)]).toEqual(['task', 2])
+  const asked = client.send('tasks/get', { taskId: created['taskId'] }, { headers: { prefer: 'wait=30' } })
+  const [, waited] = await timed(asked.then((exchange) => exchange.answer()))
+  expect(Math.round(waited / 1_000)).toBe(2)
 })
 
 test('a call that ends within 200 ms (`mcp_quick_ms`) is answered without a stream, and another one no sooner', async () => {

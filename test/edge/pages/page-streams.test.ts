@@ -36,7 +36,7 @@ test('a link and a session have a limited number of live streams, and closing on
     (signal: AbortSignal) => fetch(`${link}/events`, { signal }),
     (signal: AbortSignal) => session.get('/console/events', { signal }),
   ]
-  for (const open of ways) {
+  const frees = async (open: (signal: AbortSignal) => Promise<Response>): Promise<void> => {
     const { streams, status, text } = await fill(open)
     expect([streams.length, status]).toEqual([LIMITS.streams_each, 429])
     expect(text).toContain('lose open pages or streams')
@@ -45,6 +45,7 @@ test('a link and a session have a limited number of live streams, and closing on
     await eventually('one may be opened again', async () => (await open(again.signal)).status === 200, 40_000)
     for (const stream of [...streams, again]) stream.abort()
   }
+  await Promise.all(ways.map(frees)) // each waits until the edge notices
   const other = new AbortController()
   expect((await another.get('/console/events', { signal: other.signal })).status).toBe(200)
   other.abort()

@@ -3,12 +3,13 @@
 // claim.
 
 import { expect, test } from 'vitest'
-import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
+import { refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
+import { newTenant } from '../../support/tenants.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 import { processPlan } from '../../support/worker/process-plan.ts'
 
-const fixtures = new Fixtures('cgroups', sharedStack())
+const fixtures = await newTenant(sharedStack(), 'cgroups')
 const agent = await fixtures.agent()
 const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
 const tool = await fixtures.tool({ executor: { tiers: ['C'] } })

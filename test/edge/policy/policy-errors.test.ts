@@ -4,12 +4,13 @@
 import { expect, test } from 'vitest'
 import { verifyBundle } from '../../../shared/evidence/bundle.ts'
 import { LIMITS } from '../../../shared/limits.ts'
-import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
+import { refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
+import { newTenant } from '../../support/tenants.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const dev = sharedStack()
-const fixtures = new Fixtures('policy-errors', dev)
+const fixtures = await newTenant(sharedStack(), 'policy-errors')
+const KEYS = unwrap(await fixtures.root('keys', { query: { tenant: 'policy-errors' } }))
 const agent = await fixtures.agent()
 const schema = { type: 'object', properties: { text: { type: 'string' }, n: { type: 'integer' } } }
 const [broken, healthy] = [
@@ -102,7 +103,7 @@ test('G13 a call that an erring policy denied is attested, journalled and counte
   )
   expect(call).toMatchObject({ state: 'denied', result: { ok: false, error: { code: 'policy_error' } } })
   const bundle = unwrap(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
-  expect(verifyBundle(bundle, dev.keys)).toMatchObject({
+  expect(verifyBundle(bundle, KEYS)).toMatchObject({
     ok: true,
     statement: { predicate: { state: 'denied', error: 'policy_error' } },
   })
@@ -154,7 +155,7 @@ test('L1 a granted call is not handed out without an approval if policy now requ
   const ended = unwrap(await agent.client('readCall', { params: { run: call.run, call: call.id } }))
   expect(ended).toMatchObject({ state: 'cancelled' })
   const bundle = unwrap(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
-  expect(verifyBundle(bundle, dev.keys).ok).toBe(true)
+  expect(verifyBundle(bundle, KEYS).ok).toBe(true)
 })
 
 const put = async (policies: Record<string, string>) =>

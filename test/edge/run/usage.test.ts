@@ -2,11 +2,12 @@
 // denials, time and amounts. A cap holds exactly, however many calls arrive at once.
 
 import { expect, test } from 'vitest'
-import { Fixtures, refusalOf, toolSpec, unwrap } from '../../support/fixtures.ts'
+import { refusalOf, toolSpec, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
+import { newTenant } from '../../support/tenants.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
-const fixtures = new Fixtures('usage', sharedStack())
+const fixtures = await newTenant(sharedStack(), 'usage')
 const agent = await fixtures.agent()
 const peer = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
 const PAYING = {

@@ -8,22 +8,23 @@ import { eventually } from '../../support/eventually.ts'
 import { Fixtures, refusalOf, toolSpec, unwrap } from '../../support/fixtures.ts'
 import { McpClient, textOf } from '../../support/http/mcp-client.ts'
 import { McpCalls } from '../../support/mcp-calls.ts'
-import { restartWithLimits } from '../../support/stack/other-limits.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
 const HELD = 4
-const stack = await startTestStack({ worker: 'idle' })
-afterAll(() => stack.stop())
-await restartWithLimits(stack, {
-  claim_again_ms: 1_000,
-  hook_wait_s: 1,
-  mcp_hold_s: 2,
-  mcp_hold_legacy_s: 3,
-  mcp_holds_tenant: HELD,
-  mcp_requests_run: 2,
-  upstream_listing_ms: 500,
+const stack = await startTestStack({
+  worker: 'idle',
+  limits: {
+    claim_again_ms: 1_000,
+    hook_wait_s: 1,
+    mcp_hold_s: 2,
+    mcp_hold_legacy_s: 3,
+    mcp_holds_tenant: HELD,
+    mcp_requests_run: 2,
+    upstream_listing_ms: 500,
+  },
 })
+afterAll(() => stack.stop())
 const fixtures = new Fixtures('waits', stack.dev)
 const { root } = fixtures
 const tool = await fixtures.tool()

@@ -3,10 +3,11 @@
 
 import { expect, test } from 'vitest'
 import { readTexts } from '../../../edge/policy/text-limits.ts'
-import { Fixtures, refusalOf, toolSpec, unwrap } from '../../support/fixtures.ts'
+import { refusalOf, toolSpec, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
+import { newTenant } from '../../support/tenants.ts'
 
-const fixtures = new Fixtures('typed', sharedStack())
+const fixtures = await newTenant(sharedStack(), 'typed')
 const agent = await fixtures.agent()
 const schema = (properties: Record<string, unknown>) => ({
   type: 'object',

@@ -13,6 +13,7 @@ import { eventually } from '../../support/eventually.ts'
 import { refusalOf, toolSpec, unwrap } from '../../support/fixtures.ts'
 import { HurtStack, insist, revive, strike } from '../../support/stack/hurt-stack.ts'
 import { fileOf } from '../../support/stack/object-file.ts'
+import { SHORT_DELIVERIES } from '../../support/stack/other-limits.ts'
 
 const HMAC_KEY = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
 let hurt: HurtStack
@@ -20,7 +21,7 @@ let receiver: WebhookReceiver
 let count = 0
 beforeAll(async () => {
   receiver = await WebhookReceiver.open()
-  hurt = await HurtStack.start({ loopbackChannels: true })
+  hurt = await HurtStack.start({ loopbackChannels: true, limits: SHORT_DELIVERIES })
   for (const [name, sensitive] of [
     ['plain', false],
     ['asks', true],

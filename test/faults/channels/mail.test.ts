@@ -23,6 +23,7 @@ import { countersign } from '../../support/countersign.ts'
 import { eventually } from '../../support/eventually.ts'
 import { unwrap } from '../../support/fixtures.ts'
 import { HurtStack, insist, revive, strike } from '../../support/stack/hurt-stack.ts'
+import { SHORT_DELIVERIES } from '../../support/stack/other-limits.ts'
 
 const TOKENS = { resend: 're_CANARY8r5', postmark: 'CANARY8p5' } as const
 const ADDRESSES = { ada: 'ada@example.com', bob: 'bob@example.com' }
@@ -34,7 +35,7 @@ let courier: string
 const folder = mkdtempSync(join(tmpdir(), 'countersign-mail-'))
 beforeAll(async () => {
   mail = await FakeMail.open(TOKENS)
-  hurt = await HurtStack.start({ loopbackChannels: mail.standIns })
+  hurt = await HurtStack.start({ loopbackChannels: mail.standIns, limits: SHORT_DELIVERIES })
   unwrap(await hurt.operator('putOperator', { params: { name: 'ada' }, body: { roles: ['approver'] } }))
   unwrap(await hurt.operator('putOperator', { params: { name: 'bob' }, body: { roles: ['auditor'] } }))
   courier =

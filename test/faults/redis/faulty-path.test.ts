@@ -4,11 +4,11 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { LIMITS } from '../../../shared/limits.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
 import { attested, endsIn, journalOf } from '../../support/auditor.ts'
 import { eventually } from '../../support/eventually.ts'
 import { about, HurtStack, processesWith, revive, strike } from '../../support/stack/hurt-stack.ts'
+import { SHORT_LEASES } from '../../support/stack/other-limits.ts'
 import {
   arrivesTwice,
   type Fault,
@@ -19,9 +19,11 @@ import {
   type WorkerRoute,
 } from '../../support/worker/faulty-path.ts'
 
+/** Later than the worker's next heartbeat. */
+const LATE_MS = 1.5 * SHORT_LEASES.heartbeat_ms
 const late: Fault = async ({ forward, reply }) => {
   const answer = await forward()
-  await sleep(2_000)
+  await sleep(LATE_MS)
   reply(answer)
 }
 
@@ -33,10 +35,12 @@ const FAULTS = {
 }
 const WHOLE = Array.from({ length: 40 }, (_, n) => `line ${n}\n`).join('')
 
+const KNOWN_WITHIN_MS = SHORT_LEASES.lease_ms + 8_000
+
 let hurt: HurtStack
 let path: FaultyPath
 beforeAll(async () => {
-  hurt = await HurtStack.start()
+  hurt = await HurtStack.start({ limits: SHORT_LEASES })
   path = new FaultyPath(hurt.stack.url)
   await hurt.leadWorker(await path.open())
 })
@@ -134,14 +138,14 @@ describe('J02 the worker is killed and away for longer than a lease', () => {
     await granted
     await strike(hurt.stack.worker)
     at = Date.now()
-    for (const call of [untold, unheard]) await hurt.toldByLog(call, 22_000)
+    for (const call of [untold, unheard]) await hurt.toldByLog(call, KNOWN_WITHIN_MS + 2_000)
     await revive(hurt.stack.worker)
   })
 
   test('J02 if a worker is killed before it receives its grant, the call ends indeterminate and does not run later', async () => {
     const call = await hurt.read(unheard)
     expect(call.state).toBe('indeterminate')
-    expect((call.ended_at_ms ?? 0) - at).toBeLessThan(20_000)
+    expect((call.ended_at_ms ?? 0) - at).toBeLessThan(KNOWN_WITHIN_MS)
     await attested(hurt, call)
     expect((await hurt.propose('mark_quickly', { mark: 'next\n' }, { wait: 10 })).state).toBe('succeeded')
     expect(hurt.marks(call.run)).toEqual([])
@@ -152,7 +156,7 @@ describe('J02 the worker is killed and away for longer than a lease', () => {
     expect(await hurt.dropped(untold)).toBe('stale_fence')
     const call = await hurt.read(untold)
     expect(call).toMatchObject({ state: 'indeterminate', result: { ok: false, output: '' } })
-    expect((call.ended_at_ms ?? 0) - at).toBeLessThan(20_000)
+    expect((call.ended_at_ms ?? 0) - at).toBeLessThan(KNOWN_WITHIN_MS)
     expect((await attested(hurt, call)).predicate.execution.executor).toBe('edge')
     expect(hurt.marks(call.run)).toEqual(['untold'])
     expect(endsIn(await journalOf(hurt, call.run))).toHaveLength(1)
@@ -161,16 +165,16 @@ describe('J02 the worker is killed and away for longer than a lease', () => {
 
 test('if the worker can’t reach the edge for longer than a lease, its call ends indeterminate, its process is stopped, and its result refused', async () => {
   const stays = about(65)
-  const short = await hurt.propose('mark_slowly', { mark: 'short\n', seconds: about(4) })
+  const short = await hurt.propose('mark_slowly', { mark: 'short\n', seconds: about(2) })
   const long = await hurt.propose('mark_slowly', { mark: 'long\n', seconds: stays })
   for (const { run } of [short, long]) await eventually('it runs', () => hurt.marks(run).length === 1)
   path.cutAll()
   const at = Date.now()
   const waits = await hurt.propose('mark_quickly', { mark: 'waits\n' })
   for (const call of [short, long]) {
-    const { ended_at_ms = 0 } = await hurt.until(call, ['indeterminate'], 20_000)
-    expect(ended_at_ms - at).toBeGreaterThan(LIMITS.lease_ms - LIMITS.heartbeat_ms - 1_000)
-    expect(ended_at_ms - at).toBeLessThan(20_000)
+    const { ended_at_ms = 0 } = await hurt.until(call, ['indeterminate'], KNOWN_WITHIN_MS)
+    expect(ended_at_ms - at).toBeGreaterThan(SHORT_LEASES.lease_ms - SHORT_LEASES.heartbeat_ms - 1_000)
+    expect(ended_at_ms - at).toBeLessThan(KNOWN_WITHIN_MS)
   }
   expect((await hurt.read(waits)).state).toBe('granted')
   path.mend()

@@ -9,16 +9,18 @@ import type { Call } from '../../../shared/wire/calls.ts'
 import { attested, journalOf } from '../../support/auditor.ts'
 import { eventually } from '../../support/eventually.ts'
 import { HurtStack, insist, revive, strike } from '../../support/stack/hurt-stack.ts'
+import { SHORT_LEASES } from '../../support/stack/other-limits.ts'
 
 const ACKNOWLEDGED_WITHIN_MS = 2_000
-const OUTAGE_MS = 20_000
+/** Longer than the pause after which a run first rings again. */
+const OUTAGE_MS = 8_000
 /** A run rings again after 5 s, and then after pauses that grow up to 60 s. */
 const RUNG_WITHIN_MS = 65_000
 const WAITING = 'cs:doorbell-default.default:wait'
 
 let hurt: HurtStack
 beforeAll(async () => {
-  hurt = await HurtStack.start()
+  hurt = await HurtStack.start({ limits: SHORT_LEASES })
 })
 afterAll(() => hurt?.stop())
 

@@ -17,13 +17,14 @@ import { bundledWorker } from '../../support/bundled.ts'
 import { eventually } from '../../support/eventually.ts'
 import { unwrap } from '../../support/fixtures.ts'
 import { about, HurtStack, processesWith, revive, strike } from '../../support/stack/hurt-stack.ts'
+import { SHORT_LEASES } from '../../support/stack/other-limits.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
 let hurt: HurtStack
 let copy: Child
 let clone: State
 beforeAll(async () => {
-  hurt = await HurtStack.start()
+  hurt = await HurtStack.start({ limits: SHORT_LEASES })
   const { state, url, redisPort } = hurt.stack
   clone = { ...state, worker: join(state.dir, 'clone'), log: join(state.dir, 'clone-log') }
   mkdirSync(clone.log)
@@ -34,7 +35,10 @@ beforeAll(async () => {
   })
   prepareWorker(clone, { url, redisPort, stack: { concurrency: 4, private_hosts: [] } }, readSecrets(state))
   const refused = (log: () => string) => Promise.resolve(/"code":"worker_in_use"/.test(log()))
-  copy = new Child({ ...workerSpec(clone, await bundledWorker()), ready: refused }, () => undefined)
+  copy = new Child(
+    { ...workerSpec(clone, await bundledWorker(SHORT_LEASES)), ready: refused },
+    () => undefined,
+  )
 })
 afterAll(async () => {
   await copy?.kill()

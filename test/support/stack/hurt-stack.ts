@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import type { Child } from '../../../infra/child-process.ts'
 import { redisUrl } from '../../../infra/redis.ts'
-import type { Stack, StackOptions } from '../../../infra/stack.ts'
+import type { Stack } from '../../../infra/stack.ts'
 import { readSecrets } from '../../../infra/state.ts'
 import type { Result } from '../../../shared/result.ts'
 import { bearer, type Client, client, type Problem } from '../../../shared/routes/client.ts'
@@ -18,7 +18,7 @@ import type { ProcessToolSpec as ToolSpec } from '../../../shared/wire/tools.ts'
 import { eventually } from '../eventually.ts'
 import { unwrap } from '../fixtures.ts'
 import { spoolIn } from '../worker/spool.ts'
-import { startTestStack } from './stack.ts'
+import { startTestStack, type TestStackOptions } from './stack.ts'
 
 const tool = (
   argv: readonly string[],
@@ -83,7 +83,7 @@ export class HurtStack {
     this.operator = stack.operator
   }
 
-  static async start(options: Partial<StackOptions> = {}): Promise<HurtStack> {
+  static async start(options: TestStackOptions = {}): Promise<HurtStack> {
     const hurt = new HurtStack(await startTestStack(options))
     try {
       for (const [name, body] of Object.entries(TOOLS))

@@ -8,21 +8,24 @@ import { inject } from 'vitest'
 import type { DevInfo } from '../../../infra/seed.ts'
 import { type Stack, type StackOptions, startStack } from '../../../infra/stack.ts'
 import { bundledWorker } from '../bundled.ts'
+import { type Limits, limitEdge } from './other-limits.ts'
 import { copyOfSeeded } from './seeded-state.ts'
 
-type Options = Omit<StackOptions, 'state'> & {
+export type TestStackOptions = Omit<StackOptions, 'state'> & {
   /**
-   * A state folder that the test removes itself; empty, or left by an earlier stack of the same
-   * test.
+   * A state folder that the test removes itself: seeded, left by an earlier stack of the same test, or
+   * empty, which makes the start slower.
    */
   readonly state?: string
+  /** Other limits than the real ones, for the edge and the worker. */
+  readonly limits?: Limits
 }
 
 /**
  * Starts a stack that the test file may damage. Stop it in `afterAll`; it also ends if the test run
  * is killed.
  */
-export async function startTestStack(options: Options = {}): Promise<Stack> {
+export async function startTestStack(options: TestStackOptions = {}): Promise<Stack> {
   const state = options.state ?? (await folderFor(options))
   const stack = await started({ ...options, state })
   const stop = async (): Promise<void> => {
@@ -33,19 +36,23 @@ export async function startTestStack(options: Options = {}): Promise<Stack> {
 }
 
 /** wrangler stores objects elsewhere, so it would not find what workerd has seeded. */
-const folderFor = async ({ edge }: Options): Promise<string> =>
-  edge === 'wrangler' ? mkdtempSync(join(tmpdir(), 'countersign-')) : copyOfSeeded('stack', seed)
+const folderFor = async ({ edge }: TestStackOptions): Promise<string> =>
+  edge === 'wrangler' ? mkdtempSync(join(tmpdir(), 'countersign-')) : seededState()
+
+/** A state folder for a stack, which the caller removes. */
+export const seededState = (): Promise<string> => copyOfSeeded('stack', seed)
 
 async function seed(state: string): Promise<void> {
   const stack = await started({ state })
   await stack.stop()
 }
 
-async function started(options: StackOptions): Promise<Stack> {
+async function started({ limits, ...options }: TestStackOptions & { state: string }): Promise<Stack> {
   const notes: string[] = []
   const started = await startStack({
     say: (text) => notes.push(text),
-    workerProgram: await bundledWorker(),
+    workerProgram: await bundledWorker(options.worker === 'idle' ? {} : limits),
+    ...(limits === undefined ? {} : { changeEdge: (bundle: string) => limitEdge(bundle, limits) }),
     ...options,
   })
   if (!started.ok) throw new Error(`the stack did not start: ${started.error}\n${notes.join('\n')}`)

@@ -24,6 +24,7 @@ import { freePort, openState, ROOT, readSecrets, type Secrets, type State } from
 import { enrolWorker, prepareWorker, workerArgv, workerSpec } from '../../../infra/worker-process.ts'
 import { bundledWorker } from '../bundled.ts'
 import { eventually } from '../eventually.ts'
+import type { Limits } from '../stack/other-limits.ts'
 import { copyOfSeeded } from '../stack/seeded-state.ts'
 import { type FakeCall, FakeEdge, type Proposal } from './fake-edge.ts'
 import { spoolIn } from './spool.ts'
@@ -69,22 +70,23 @@ export class LoneWorker {
 
   /**
    * Starts Redis and the fake edge, with an enrolled worker that the test starts. `enrol`: enrol it
-   * with this edge, instead of copying the folder that was seeded for all tests.
+   * with this edge, instead of copying the folder that was seeded for all tests. `limits`: of the worker,
+   * other than the real ones.
    */
-  static async make({ concurrency = 4, enrol = false } = {}): Promise<LoneWorker> {
+  static async make({ concurrency = 4, enrol = false, limits = {} as Limits } = {}): Promise<LoneWorker> {
     const dir = enrol
       ? mkdtempSync(join(tmpdir(), 'countersign-worker-'))
       : await copyOfSeeded('worker', LoneWorker.seed)
-    const lone = await LoneWorker.#in(dir, concurrency)
+    const lone = await LoneWorker.#in(dir, concurrency, limits)
     if (enrol) await lone.#enrol()
     else lone.edge.resume(JSON.parse(readFileSync(join(dir, ENROLLED), 'utf8'))) // written below
     return lone
   }
 
-  static async #in(dir: string, concurrency: number): Promise<LoneWorker> {
+  static async #in(dir: string, concurrency: number, limits: Limits = {}): Promise<LoneWorker> {
     const state = openState(dir)
     if (!state.ok) throw new Error(state.error)
-    const lone = new LoneWorker(state.value, await bundledWorker(), await freePort())
+    const lone = new LoneWorker(state.value, await bundledWorker(limits), await freePort())
     await lone.startRedis()
     await lone.edge.start()
     prepareWorker(

@@ -9,6 +9,7 @@ import { Child, pdeathsig } from '../../../infra/child-process.ts'
 import { redisProgram } from '../../../infra/redis.ts'
 import { freePort, ROOT, type State } from '../../../infra/state.ts'
 import { PATTERNS } from '../../../shared/ids.ts'
+import { bundledWorker } from '../../support/bundled.ts'
 import { eventually } from '../../support/eventually.ts'
 import { newSigner } from '../../support/worker/fake-edge.ts'
 import { LoneWorker } from '../../support/worker/lone-worker.ts'
@@ -19,7 +20,7 @@ afterEach(async () => {
   lone = undefined
 })
 
-const MAIN = join(ROOT, 'worker/main.ts')
+const MAIN = join(ROOT, await bundledWorker())
 /** Runs the command as the user who runs the tests; in CI that is root. */
 const command = (...args: string[]) => {
   const [file = '', ...rest] = pdeathsig([process.execPath, MAIN, ...args])

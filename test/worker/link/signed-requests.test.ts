@@ -8,6 +8,7 @@ import { contentDigest } from '../../../shared/evidence/http-signature.ts'
 import { sealGrant } from '../../../shared/evidence/statement.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { eventually } from '../../support/eventually.ts'
+import { SHORT_LEASES } from '../../support/stack/other-limits.ts'
 import { type LogLine, LoneWorker } from '../../support/worker/lone-worker.ts'
 
 // Ed25519.
@@ -17,7 +18,7 @@ const stranger = signerFromJwk(
 
 let lone: LoneWorker
 beforeAll(async () => {
-  lone = await LoneWorker.make()
+  lone = await LoneWorker.make({ limits: SHORT_LEASES })
   await lone.start()
 })
 afterEach(() => {

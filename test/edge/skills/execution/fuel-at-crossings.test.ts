@@ -178,7 +178,7 @@ describe('eight calls of a hostile skill', () => {
     const [id, other] = [fixtures.name(), await fixtures.agent()]
     const most = {
       capabilities: { kv: ['k/'], log: true as const, random: true as const },
-      limits: { ...limits, timeout_ms: 3_000 },
+      limits: { ...limits, timeout_ms: 2_000 },
     }
     if (parts.imports?.[0]?.name === 'keys')
       await called(await enabled(keeping(), { ...most, version: '0.1.0' }, id))

@@ -400,7 +400,7 @@ describe('W08 a skill’s texts', () => {
 
 describe('others while hostile skills run', () => {
   test('W01 a skill call that arrives while eight others burn all their fuel ends before any of them', async () => {
-    const limits = { fuel: MAX_SKILL_LIMITS.fuel, timeout_ms: MAX_SKILL_LIMITS.timeout_ms }
+    const limits = { fuel: MAX_SKILL_LIMITS.fuel, timeout_ms: 6_000 }
     const fills = endless(w.i32(0), w.i32(0), w.i32(16_700_000), w.bulk(11, 0))
     const hostile = await enabled({ memory: { min: 256 }, run: fills }, { limits })
     const good = await enabled({})
