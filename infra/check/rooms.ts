@@ -145,7 +145,7 @@ export const ROOMS: Readonly<Record<Side, Rooms>> = {
       'sandbox/process',
       'sandbox/network',
     ],
-    link: ['config.ts'],
+    link: ['host', 'config.ts'],
     'sandbox/probe': ['host', 'sandbox/kernel', 'sandbox/plan', 'sandbox/process', 'sandbox'],
     proof: ['host', 'sandbox/plan', 'sandbox/network', 'config.ts', 'sandbox', 'link', 'sandbox/probe'],
     upstreams: ['sandbox/streams'],
