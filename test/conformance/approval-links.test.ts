@@ -2,13 +2,14 @@
 // own product, or against ours (see its README).
 
 import { execFile } from 'node:child_process'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { ROOT } from '../../infra/state.ts'
-import { bundled } from '../support/bundled.ts'
-import { CLI_ENV } from '../support/countersign.ts'
 import { Fixtures } from '../support/fixtures.ts'
 import { sharedStack } from '../support/stack/stack.ts'
+import type { Ask } from './approval-links/check.ts'
 import { countersign } from './approval-links/countersign.ts'
 import { CHECKS, conform, DEFAULTS } from './approval-links/suite.ts'
 
@@ -16,26 +17,30 @@ const fixtures = new Fixtures('conformance', sharedStack())
 const agent = await fixtures.agent()
 const where = { url: fixtures.url, operatorKey: fixtures.rootKey, agentKey: agent.key }
 
-test('P01, P02, P03, P04, P05, P06, P07 our approval links keep every promise, with 1,000 answers at once and 10,000 altered tokens', {
+// The suite alters 10,000 tokens by itself; test/edge/approvals/link-token.test.ts tries as many without
+// HTTP.
+test('P01, P02, P03, P04, P05, P06, P07 our approval links keep every promise, with 1,000 answers at once and 2,000 altered tokens', {
   timeout: 300_000,
 }, async () => {
-  const findings = await conform(countersign(where), DEFAULTS)
+  const findings = await conform(countersign(where), { ...DEFAULTS, mutations: 2_000 })
   expect(findings.filter(({ outcome }) => outcome !== 'kept')).toEqual([])
   expect(findings).toHaveLength(CHECKS.length)
 })
 
 /** Not `spawnSync`: it would block this process, and the edge would close its connections. */
-const command = (...args: string[]): Promise<{ code: number; out: string; err: string }> =>
+const command = (
+  program: string,
+  args: readonly string[],
+): Promise<{ code: number; out: string; err: string }> =>
   new Promise((done) =>
     execFile(
       process.execPath,
-      [join(ROOT, 'test/conformance/approval-links/main.ts'), ...args],
+      [join(ROOT, 'test/conformance/approval-links', program), ...args],
       {
         env: {
           COUNTERSIGN_URL: where.url,
           COUNTERSIGN_KEY: where.operatorKey,
           COUNTERSIGN_AGENT_KEY: where.agentKey,
-          NODE_COMPILE_CACHE: CLI_ENV.NODE_COMPILE_CACHE, // it starts its program about sixty times
         },
       },
       (error, out, err) => done({ code: Number(error?.code ?? 0), out, err }),
@@ -46,14 +51,33 @@ const FEW = ['--posts', '20', '--mutations', '100']
 test('the conformance command gets approvals from a program, prints a line for each promise, and exits with 0', {
   timeout: 120_000,
 }, async () => {
-  const result = await command(
-    ...FEW,
-    '--',
-    process.execPath,
-    await bundled('test/conformance/approval-links/countersign.ts'),
-  )
+  const [target, asks] = [countersign(where), new Map<string, Ask>()]
+  const open = async (seconds: string) => {
+    const ask = (await target.open(seconds === '' ? undefined : Number(seconds))) ?? expect.fail('no link')
+    const id = `${asks.size}`
+    asks.set(id, ask)
+    return { id, link: ask.link }
+  }
+  const server = createServer(({ url = '' }, response) => {
+    const [, verb, text = ''] = url.split('/')
+    const answer = verb === 'open' ? open(text) : asks.get(text)?.look()
+    void Promise.resolve(answer).then((value) => response.end(JSON.stringify(value)))
+  })
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+  onTestFinished(() => void server.close())
+  const { port } = server.address() as AddressInfo // the address of a TCP server
+  // The suite starts its program about sixty times, so this one starts quickly.
+  const program = ['/bin/sh', '-c', 'exec /usr/bin/curl -sf "$0/$1/$2"', `http://127.0.0.1:${port}`]
+  const result = await command('main.ts', [...FEW, '--', ...program])
   expect([result.code, result.out.match(/^kept {2}/gm)?.length, result.err]).toEqual([0, CHECKS.length, ''])
   expect(result.out).toMatch(new RegExp(`\\n${CHECKS.length} kept, 0 broken, 0 not run\\n$`))
+})
+
+test('our own program for the conformance command opens approvals and looks at them', async () => {
+  const run = async (...args: string[]) => JSON.parse((await command('countersign.ts', args)).out)
+  const { id, link } = await run('open', '60')
+  expect((await fetch(link)).status).toBe(200)
+  expect(await run('look', id)).toEqual({ status: 'pending', answers: 0 })
 })
 
 test('the conformance command with links only lists the checks that it could not run, and does not succeed', {
@@ -62,7 +86,7 @@ test('the conformance command with links only lists the checks that it could not
   const target = countersign(where)
   const links: string[] = []
   for (let i = 0; i < 5; i++) links.push((await target.open())?.link ?? expect.fail('no link'))
-  const result = await command(...FEW, '--json', ...links.flatMap((link) => ['--url', link]))
+  const result = await command('main.ts', [...FEW, '--json', ...links.flatMap((link) => ['--url', link])])
   const { settings, findings } = JSON.parse(result.out) as {
     settings: object
     findings: { name: string; outcome: string }[]
@@ -80,6 +104,6 @@ test.each([
   [['--approve', 'x', '--url', 'x']],
   [['--what']],
 ])('the conformance command prints its usage for wrong arguments: %j', async (args) => {
-  const result = await command(...args)
+  const result = await command('main.ts', args)
   expect([result.code, /Usage: node main\.ts/.test(result.err)]).toEqual([64, true])
 })

@@ -45,6 +45,15 @@ function mutated(token: string, below: (limit: number) => number): string {
   return text
 }
 
+/** This many different alterations of a token. */
+export function alterations(token: string, count: number, seed: number): string[] {
+  const below = numbers(seed)
+  const tokens = new Set<string>()
+  while (tokens.size < count) tokens.add(mutated(token, below))
+  tokens.delete(token)
+  return [...tokens]
+}
+
 /** Opens each token, and sends the approval's form to some. Returns the accepted ones. */
 async function taken(
   ask: Ask,
@@ -150,11 +159,8 @@ export const TAMPERING: readonly Check[] = [
     needs: 'one',
     run(ask, settings) {
       const [, token] = halves(ask.link)
-      const below = numbers(settings.seed)
-      const tokens = new Set<string>()
-      while (tokens.size < settings.mutations) tokens.add(mutated(token, below))
-      tokens.delete(token)
-      return taken(ask, [...tokens], settings, (i) => i % 10 === 0)
+      const tokens = alterations(token, settings.mutations, settings.seed)
+      return taken(ask, tokens, settings, (i) => i % 10 === 0)
     },
   },
 ]

@@ -3,6 +3,7 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { linkFor, macHolds, nonceFor, readLink } from '../../../edge/approvals/link.ts'
+import { alterations } from '../../conformance/approval-links/tampering.ts'
 
 const key = Buffer.alloc(32, 7)
 const bound = {
@@ -44,6 +45,12 @@ test('P06 a link with any one character replaced is invalid', () => {
     }
   }
   expect(tried).toBeGreaterThan(5_000)
+})
+
+test('P06 10,000 links with up to three random changes are invalid', () => {
+  const changed = alterations(link, 10_000, 1)
+  expect(changed.length).toBeGreaterThanOrEqual(9_999)
+  expect(changed.filter((text) => holds(text))).toEqual([])
 })
 
 test('P06 a link with any one bit flipped is invalid', () => {

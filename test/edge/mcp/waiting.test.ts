@@ -216,7 +216,7 @@ test.concurrent('an equal request after the answer, other arguments, or another 
 })
 
 test.concurrent('M04 L2 a call runs once, though its client disconnects at any moment and asks again', async () => {
-  const mine = await fixtures.agent() // an agent may hold only so many requests
+  const mine = await fixtures.agent() // the requests that an agent may hold are limited
   const theirs = new McpCalls(fixtures, mine)
   const closedAfter = async (delay: number): Promise<void> => {
     const { client, meta, call, run } = await theirs.clientInRun('modern')

@@ -9,6 +9,7 @@ import type { Call } from '../../../shared/wire/calls.ts'
 import { eventually } from '../../support/eventually.ts'
 import { Fixtures, refusalOf, toolSpec, unwrap } from '../../support/fixtures.ts'
 import { revive, strike } from '../../support/stack/hurt-stack.ts'
+import { SHORT_LEASES } from '../../support/stack/other-limits.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
 import {
   answering,
@@ -31,7 +32,7 @@ let agent: Awaited<ReturnType<Fixtures['agent']>>
 const opened: FakeUpstream[] = []
 
 beforeAll(async () => {
-  stack = await startTestStack({ worker: 'idle', loopbackChannels: true })
+  stack = await startTestStack({ worker: 'idle', loopbackChannels: true, limits: SHORT_LEASES })
   fixtures = new Fixtures('up', stack.dev)
   agent = await fixtures.agent({ tools: ['*'], budget: { max_denied_per_run: 100 } })
 })

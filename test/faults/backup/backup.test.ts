@@ -29,7 +29,7 @@ import { attested, endsIn, journalOf, logHolds } from '../../support/auditor.ts'
 import { type CliResult, countersign } from '../../support/countersign.ts'
 import { eventually } from '../../support/eventually.ts'
 import { refusalOf, unwrap } from '../../support/fixtures.ts'
-import { HurtStack, insist, strike } from '../../support/stack/hurt-stack.ts'
+import { about, HurtStack, insist, processesWith, strike } from '../../support/stack/hurt-stack.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'countersign-backup-'))
 const backup = join(folder, 'backup')
@@ -37,6 +37,8 @@ const backup = join(folder, 'backup')
 const there = join(folder, 'state')
 /** A state folder with the storage that the first host lost. */
 const source = join(folder, 'source')
+/** The running call ends when the test ends its process. */
+const STAYS = about(55)
 const REASON = 'the disk of the first host failed'
 
 const on = (state: string, ...args: readonly string[]): Promise<CliResult> =>
@@ -77,7 +79,7 @@ async function comeToLife(): Promise<void> {
     }),
   )
   waiting = await first.propose('mark_asking', { mark: 'asked\n' })
-  running = await first.propose('mark_slowly', { mark: 'ran\n', seconds: '12' })
+  running = await first.propose('mark_slowly', { mark: 'ran\n', seconds: STAYS })
   await eventually('it runs', () => first.marks(running.run).length > 0)
   let busy = true
   let asked = 0
@@ -110,7 +112,9 @@ async function loseTheHost(): Promise<void> {
   expect((await first.ended(waiting)).state).toBe('succeeded')
   expect((await first.read(running)).state).toBe('running')
   await strike(first.stack.edge)
-  // Its worker finishes the running call, and can't report that.
+  // The running call ends, and its worker can't report that.
+  for (const pid of processesWith(STAYS))
+    if (readFileSync(`/proc/${pid}/comm`, 'utf8') === 'sleep\n') process.kill(pid)
   await eventually('the statement is in the spool', () => first.spool().size > 0, 30_000)
   await first.stack.worker.stop()
   mkdirSync(there, { mode: 0o700 })
