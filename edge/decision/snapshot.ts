@@ -63,18 +63,21 @@ function wasmRuntime(tool: Tool): PolicySnapshot['wasm_runtime'] {
   }
 }
 
-/** A cache, keyed by the run's budget object, which lives as long as the run's record in memory. */
-const cache = new WeakMap<Budget, Map<string, Snapshot>>()
+/** For each version of a directory; bounded, because runs choose their budgets. */
+const cache = new WeakMap<LoadedDirectory, Map<string, Snapshot>>()
+const KEPT = 1_000
 
 export function snapshotOf(directory: LoadedDirectory, inForce: InForce): Snapshot {
   const { agent, tool, run } = inForce
-  const ofRun = cache.get(run.budget) ?? new Map<string, Snapshot>()
-  cache.set(run.budget, ofRun)
-  const id = [directory.version, directory.policies.digest, agent.name, tool.tool.digest].join(' ') // a shadow set shares the version
-  const known = ofRun.get(id)
+  const kept = cache.get(directory) ?? new Map<string, Snapshot>()
+  cache.set(directory, kept)
+  const { name, version, digest } = tool.tool
+  const id = JSON.stringify([agent.name, name, version, digest, run.budget])
+  const known = kept.get(id)
   if (known !== undefined) return known
   const text = canonical(contentOf(directory, inForce))
   const snapshot = { digest: sha256(text), text }
-  ofRun.set(id, snapshot)
+  if (kept.size >= KEPT) kept.clear()
+  kept.set(id, snapshot)
   return snapshot
 }

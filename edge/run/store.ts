@@ -367,10 +367,10 @@ export class RunStore {
     return this.#number === undefined ? undefined : this.#read.run.get({ id: this.#number + 1 })
   }
 
-  createRun(record: RunRecord): RunRow {
-    const statements = this.#write
+  /** Numbers a new run. Its row is stored at the end of the transaction. */
+  newRun(record: RunRecord): RunRow {
     this.#number = this.#object.add(this.#id)
-    const row = {
+    return {
       record,
       cancelled: false,
       calls: 0,
@@ -381,8 +381,10 @@ export class RunStore {
       logged: this.#isShared ? UNLISTED : 0,
       folder: null,
     }
-    statements.createRun.run({ id: this.#number + 1, ...row })
-    return row
+  }
+
+  createRun(row: RunRow): void {
+    this.#write.createRun.run({ id: this.#place + 1, ...row })
   }
 
   /** Called outside a transaction. The log has all entries of a sealed run. */
@@ -550,7 +552,9 @@ export class RunStore {
 
   /** Stores each digest once. */
   keepSnapshot(snapshot: Snapshot): void {
+    if (this.#object.hasSnapshot(snapshot.digest)) return
     this.#write.keepSnapshot.run(snapshot)
+    this.#object.snapshotAdded(snapshot.digest)
   }
 
   snapshot(digest: string): string | undefined {

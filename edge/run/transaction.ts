@@ -46,8 +46,7 @@ export class RunTransaction {
   readonly #restores: number
   readonly #followUps: FollowUp[] = []
   #row: RunRow | undefined
-  /** The stored row. */
-  #stored: RunRow | undefined
+  readonly #stored: RunRow | undefined
 
   constructor(store: RunStore, identity: Pick<Identity, 'signer' | 'restores'>, row: RunRow | undefined) {
     this.#store = store
@@ -69,7 +68,7 @@ export class RunTransaction {
   /** Returns the run's row; creates it if there is none. */
   createRun(record: RunRecord): RunRow {
     if (this.#row !== undefined) return this.#row
-    this.#row = this.#stored = this.#store.createRun(record)
+    this.#row = this.#store.newRun(record)
     this.#followUps.push({ kind: 'run' })
     return this.#row
   }
@@ -217,7 +216,9 @@ export class RunTransaction {
    * Stores the row if it has changed. The context calls this at the end of each transaction.
    */
   saveRow(): void {
-    if (this.#row !== undefined && this.#row !== this.#stored) this.#store.saveRun(this.#row)
+    if (this.#row === undefined || this.#row === this.#stored) return
+    if (this.#stored === undefined) this.#store.createRun(this.#row)
+    else this.#store.saveRun(this.#row)
   }
 
   get #run(): RunRow {

@@ -71,6 +71,32 @@ export const RUNS: readonly Held[] = [
     ],
   },
   {
+    area: 'evidence',
+    file: 'edge/run/object/object-store.ts',
+    tests: SHARED,
+    titled: 'a call has its snapshot',
+    lines: [
+      [
+        '    this.tables.forget()\n    this.#snapshots.clear()',
+        '    this.tables.forget()',
+        'After a failed transaction, calls name a snapshot that nobody can read.',
+      ],
+    ],
+  },
+  {
+    area: 'evidence',
+    file: 'edge/decision/snapshot.ts',
+    tests: SHARED,
+    titled: 'the snapshot of a call has',
+    lines: [
+      [
+        'version, digest, run.budget])',
+        'version, digest])',
+        'The evidence of a call names the budget of another run.',
+      ],
+    ],
+  },
+  {
     area: 'runs',
     file: 'edge/run/commands/propose.ts',
     tests: SHARED,

@@ -22,6 +22,7 @@ export const INDEXES = ['calls_due', 'calls_key', 'calls_unmirrored', 'calls_joi
 /** Tables and indexes that a new object lacks. */
 const LATER: readonly string[] = [...INDEXES, 'output', 'files', 'file_parts']
 
+const SNAPSHOTS_KNOWN = 100
 /** The most due calls that one alarm handles; it rings again at once. */
 const AT_ONCE = 200
 /** An empty view, which takes no page. It says that the archive has others of the object's runs. */
@@ -36,6 +37,8 @@ export class ObjectStore {
   #unlogged: string[] = []
   #reportedAt = 0
   #lastEntryAt: number | undefined
+  /** Digests of some of the stored snapshots, so that calls do not store theirs again. */
+  readonly #snapshots = new Set<string>()
   /** Runs in the archive have numbers below this. */
   #archived = 0
 
@@ -146,14 +149,25 @@ export class ObjectStore {
     this.#numbers.set(id, number)
   }
 
-  /** Call it if a transaction is rolled back: it may have made tables. */
+  /** Whether the object is known to store the snapshot of this digest. */
+  hasSnapshot(digest: string): boolean {
+    return this.#snapshots.has(digest)
+  }
+
+  snapshotAdded(digest: string): void {
+    if (this.#snapshots.size >= SNAPSHOTS_KNOWN) this.#snapshots.clear()
+    this.#snapshots.add(digest)
+  }
+
+  /** Call it if a transaction is rolled back: it may have made tables and added snapshots. */
   rolledBack(): void {
     this.tables.forget()
+    this.#snapshots.clear()
   }
 
   /** Call it after everything stored was removed. */
   removed(): void {
-    this.tables.forget()
+    this.rolledBack()
     this.#known = undefined
   }
 

@@ -7,7 +7,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, expect, test } from 'vitest'
 import { sharedRunId } from '../../../edge/run/run-id.ts'
-import { sha256 } from '../../../shared/bytes/json.ts'
+import { digestOf, sha256 } from '../../../shared/bytes/json.ts'
 import { type JournalEntry, verifyChain } from '../../../shared/evidence/journal.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
@@ -90,6 +90,43 @@ test('each run of an object has its own numbers, chain, budget and list of calls
     expect(new Set(entries.map((entry) => entry.call?.split('_')[1]))).toEqual(new Set([call.run.slice(4)]))
     expect(verifyChain(entries)).toMatchObject({ ok: true })
   }
+})
+
+const snapshotOf = async ({ run, id }: Call) =>
+  unwrap(await operator('readSnapshot', { params: { run, call: id } }))
+
+test('the snapshot of a call has the budget of its run and the tool of the call', async () => {
+  const twin = await fixtures.tool({}, `${tool}-twin`)
+  const small = { budget: { max_calls_per_run: 2 } }
+  const by = await fixtures.agent({ tools: [tool, twin] })
+  const calls = [
+    await propose(tool, undefined, undefined, by.client),
+    await propose(tool, small, undefined, by.client),
+    await propose(twin, small, undefined, by.client),
+    await propose(tool, small, undefined, by.client),
+  ]
+  const snapshots = await Promise.all(calls.map(snapshotOf))
+  expect(snapshots.map(digestOf)).toEqual(calls.map(({ decision }) => decision.snapshot))
+  expect(snapshots.map((one) => one.tool.name)).toEqual([tool, tool, twin, tool])
+  expect(snapshots.slice(1).map(({ budget }) => budget.max_calls_per_run)).toEqual([2, 2, 2])
+  expect(snapshots[0]?.budget.max_calls_per_run).toBeGreaterThan(2)
+})
+
+test('a call has its snapshot, though an earlier call with the same one could not be stored', async () => {
+  const by = await fixtures.agent({ tools: [tool, sensitive] })
+  const { run } = await propose(sensitive, undefined, undefined, by.client)
+  await whileStopped(() => {
+    const db = runFileOf(run, stack.state.dir)
+    db.exec(
+      "create trigger full before insert on journal when new.body like '%a full disk%' begin select raise(abort, 'full'); end",
+    )
+    db.close()
+  })
+  const body = { tool, args: {} }
+  const failed = await by.client('proposeCall', { params: { run }, body: { ...body, reason: 'a full disk' } })
+  expect(refusalOf(failed)).toBe('500 internal')
+  const stored = unwrap(await by.client('proposeCall', { params: { run }, body }))
+  expect(digestOf(await snapshotOf(stored))).toBe(stored.decision.snapshot)
 })
 
 test('G12 a key belongs to one run of an object', async () => {
