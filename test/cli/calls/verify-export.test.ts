@@ -16,6 +16,8 @@ import { EDGE, KEYS, STRANGER } from '../../shared/evidence.ts'
 const ULID = '01KA5XJ3M0000000000000000A'
 const RUN = `run_${ULID}`
 const [FIRST, SECOND] = [`call_${ULID}_1`, `call_${ULID}_2`]
+/** Signs with a key of its own, under the id of the edge's key. */
+const FORGER: Signer = { ...STRANGER, kid: EDGE.kid }
 const REMOVED = { at_ms: 1_763_000_000_000, rule: 3, days: 30 }
 
 /** The journal of two calls: the first was denied, the second waits. */
@@ -115,9 +117,9 @@ test('J01 nothing is taken for removed that the edge did not sign as removed', (
       [run, line(ofJournal(2), STRANGER), ...entries(3), line(ofCall())],
       [whole, whole, signed, named],
     ],
-    [[run, line(ofJournal(2)), ...entries(3), line(ofCall(), STRANGER)], [signed]],
+    [[run, line(ofJournal(2)), ...entries(3), line(ofCall(), FORGER)], [signed]],
     [
-      [run, ...entries(1, 2, 3), line(ofCall(), STRANGER)],
+      [run, ...entries(1, 2, 3), line(ofCall(), FORGER)],
       [signed, named],
     ],
     [
