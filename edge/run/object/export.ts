@@ -57,12 +57,15 @@ class Lines {
 /** The part of an export that begins at `from`; null if the object has no runs. */
 export async function exportPart(runs: Runs, from: string): Promise<ExportPart | null> {
   const ids = await idsOf(runs)
-  return ids.length === 0 ? null : partOf(runs, ids, from)
+  if (ids.length === 0) return null
+  const part = await partOf(runs, ids, from)
+  if (part.next === null) runs.archived.forgetIds()
+  return part
 }
 
 /** The runs of the object, stored and sealed ones, in the order of their numbers. */
 async function idsOf({ store, archived }: Runs): Promise<string[]> {
-  const byNumber = await archived.ids()
+  const byNumber = new Map(await archived.ids())
   for (const id of store.runs) byNumber.set(store.numberOf(id) ?? 0, id)
   return [...byNumber].sort(([a], [b]) => a - b).map(([, id]) => id)
 }
