@@ -1,5 +1,5 @@
-// Commands with which operators set how long the tenant keeps outputs and arguments of ended runs, and
-// put and lift legal holds.
+// Commands with which operators set how long the tenant keeps outputs, arguments and evidence of ended
+// runs, and put and lift legal holds.
 
 import { err, ok } from '../../shared/result.ts'
 import { type Hold, KEPT, Keep } from '../../shared/wire/retention.ts'
@@ -20,7 +20,7 @@ const show = command({
   words: ['retention', 'show'],
   args: {},
   flags: {},
-  does: 'Show for how long outputs and arguments of ended runs are kept',
+  does: 'Show for how long outputs, arguments and evidence of ended runs are kept',
   key: 'operator',
   async run({ api }) {
     const read = await api('readRetention', {})
@@ -34,10 +34,10 @@ const show = command({
 const set = command({
   words: ['retention', 'set'],
   args: {},
-  flags: { outputs: DAYS, arguments: DAYS },
-  does: 'Set for how long outputs and arguments of ended runs are kept; what is older is removed for good',
+  flags: { outputs: DAYS, arguments: DAYS, evidence: DAYS },
+  does: 'Set for how long outputs, arguments and evidence of ended runs are kept; what is older is removed for good',
   key: 'operator',
-  examples: ['countersign retention set --outputs 30 --arguments 365'],
+  examples: ['countersign retention set --outputs 30 --arguments 365 --evidence forever'],
   async run({ flags, api }) {
     const given = KEPT.map((kind) => [kind, flags[kind]] as const)
     const missing = given.find(([, days]) => days === undefined)

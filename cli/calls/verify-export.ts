@@ -1,13 +1,15 @@
 // Verifies exported runs offline: that each file is what its name says, that each journal is whole,
-// every attestation, and that no part and no attestation is missing.
+// every attestation, and that no part and no attestation is missing. A tombstone of the edge stands for
+// what the tenant's retention rule has removed.
 
 import { readdirSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { EVIDENCE_BOUNDS, parseJson, sha256 } from '../../shared/bytes/json.ts'
 import { type Check, verifyBundle } from '../../shared/evidence/bundle.ts'
 import { GENESIS, type JournalEntry, verifyChain } from '../../shared/evidence/journal.ts'
-import type { Keys } from '../../shared/evidence/keys.ts'
+import { type Keys, undatedEdgeKeys } from '../../shared/evidence/keys.ts'
 import { decidedUnder, type PolicySnapshot } from '../../shared/evidence/policy-snapshot.ts'
+import { readTombstone } from '../../shared/evidence/removal.ts'
 import { splitId } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
@@ -25,72 +27,147 @@ type Part = {
 const PARTS = 'each file has the digest in its name, and no part is missing'
 const JOURNALS = 'each journal is whole, up to the head of its run'
 const CALLS = 'each attestation is signed, and its call and policy snapshot fit it'
+const TOMBSTONES = 'an edge key signed what is said to be removed'
 const NAMED = 'the attestations are exactly those that the journals name'
 
 /** `path`: a file, or a folder with the files of any number of objects. May throw what `fs` throws. */
 export function verifyExport(path: string, keys: Keys): { checks: Check[]; about: Record<string, string> } {
-  const faults: Check[] = []
-  const fail = (name: string, at: string, detail: string) =>
-    faults.push({ name, ok: false, detail: `${at}: ${detail}` })
-  const parts = filesAt(path).flatMap((file) => {
-    const part = readPart(file)
-    if (!part.ok) fail(PARTS, file, part.error)
-    return part.ok ? [part.value] : []
-  })
-  if (parts.length === 0 && faults.length === 0) fail(PARTS, path, 'there is no exported file')
-  for (const own of Map.groupBy(parts, ({ head }) => head.object).values())
-    for (const part of own)
-      for (const missing of neighboursMissing(part, own)) fail(PARTS, part.path, missing)
+  const verified = new VerifiedExport(keys)
+  // In this order the entries of a journal come one after the other. One file is in memory at a time.
+  for (const file of filesAt(path).toSorted(byPosition)) verified.add(file)
+  return verified.result(path)
+}
 
-  const attested = new Set<string>()
-  let [calls, entries] = [0, 0]
-  for (const { path, lines } of parts) {
+/** Collects what the parts prove together, one part after the other. */
+class VerifiedExport {
+  readonly #keys: Keys
+  readonly #edges: ReadonlyMap<string, string>
+  readonly #faults: Check[] = []
+  readonly #parts: Omit<Part, 'lines'>[] = []
+  /** The run and the hash of the last verified entry of each part: an export may have several editions. */
+  readonly #reached = new Set<string>()
+  /** The runs of each part, with the heads of their journals. */
+  readonly #heads: { readonly at: string; readonly head: string }[] = []
+  /** Ids of attestations: those that journals name, those of calls, and those that were removed. */
+  readonly #named = new Set<string>()
+  readonly #attested = new Set<string>()
+  readonly #removed = new Map<string, { readonly run: string; readonly seq: number; readonly rule: number }>()
+  /** For each run, the last entry that was removed of its journal. */
+  readonly #removedUpTo = new Map<string, number>()
+  #calls = 0
+  #entries = 0
+
+  constructor(keys: Keys) {
+    this.#keys = keys
+    this.#edges = new Map(undatedEdgeKeys(keys).map(({ kid, x }) => [kid, x]))
+  }
+
+  #fail(name: string, at: string, detail: string): void {
+    this.#faults.push({ name, ok: false, detail: `${at}: ${detail}` })
+  }
+
+  add(file: string): void {
+    const read = readPart(file)
+    if (!read.ok) {
+      this.#fail(PARTS, file, read.error)
+      return
+    }
+    const { lines, ...part } = read.value
+    this.#parts.push(part)
+    this.#addCalls(file, lines)
+    for (const line of lines) if (line.kind === 'tombstone') this.#addTombstone(file, line)
+    this.#addEntries(file, lines)
+    this.#addRuns(file, lines)
+  }
+
+  #addCalls(file: string, lines: readonly ExportLine[]): void {
     const snapshots = lines.flatMap((line) => (line.kind === 'snapshot' ? [line.snapshot] : []))
     for (const line of lines) {
       if (line.kind !== 'call') continue
-      calls++
-      const checked = checkCall(line, keys, snapshots)
-      if (!checked.ok) fail(CALLS, `${path}, ${line.call}`, checked.error)
-      else if (checked.value !== null) attested.add(checked.value)
+      this.#calls++
+      const checked = checkCall(line, this.#keys, snapshots)
+      if (!checked.ok) this.#fail(CALLS, `${file}, ${line.call}`, checked.error)
+      else if (checked.value !== null) this.#attested.add(checked.value)
     }
   }
-  /** The hashes of verified entries, by run: an export may have a part in several editions. */
-  const reached = new Set<string>()
-  const named = new Set<string>()
-  for (const { path, lines } of parts.toSorted(byPosition)) {
-    const entriesOf = Map.groupBy(
-      lines.flatMap((line) => (line.kind === 'entry' ? [line] : [])),
-      ({ run }) => run,
-    )
-    for (const [run, own] of entriesOf) {
-      entries += own.length
+
+  #addTombstone(file: string, { envelope }: Line<'tombstone'>): void {
+    const tombstone = readTombstone(envelope, this.#edges)
+    if (tombstone === undefined || tombstone.tenant !== this.#keys.tenant) {
+      this.#fail(TOMBSTONES, file, 'a tombstone is not signed, or is of another tenant')
+      return
+    }
+    if (tombstone.of === 'call') {
+      const { call, attestation, removed } = tombstone
+      this.#removed.set(attestation, { run: splitId(call).run, seq: removed.entry.seq, rule: removed.rule })
+      return
+    }
+    const { run, head } = tombstone
+    this.#reached.add(`${run} ${head.hash}`)
+    this.#removedUpTo.set(run, Math.max(head.seq, this.#removedUpTo.get(run) ?? 0))
+  }
+
+  #addEntries(file: string, lines: readonly ExportLine[]): void {
+    const entries = lines.flatMap((line) => (line.kind === 'entry' ? [line] : []))
+    for (const [run, own] of Map.groupBy(entries, ({ run }) => run)) {
+      this.#entries += own.length
       const list = own.map(({ entry }) => entry)
-      const chain = checkChain(list, (hash) => reached.has(`${run} ${hash}`))
-      if (!chain.ok) fail(JOURNALS, `${path}, ${run}`, chain.error)
-      else for (const { hash } of list) reached.add(`${run} ${hash}`)
-      for (const { body } of list) if (typeof body['attestation'] === 'string') named.add(body['attestation'])
+      const chain = checkChain(list, (hash) => this.#reached.has(`${run} ${hash}`))
+      if (!chain.ok) this.#fail(JOURNALS, `${file}, ${run}`, chain.error)
+      else this.#reached.add(`${run} ${list.at(-1)?.hash}`)
+      for (const { body } of list)
+        if (typeof body['attestation'] === 'string') this.#named.add(body['attestation'])
     }
   }
-  for (const { path, lines } of parts) {
+
+  #addRuns(file: string, lines: readonly ExportLine[]): void {
     const runs = lines.flatMap((line) => (line.kind === 'run' ? [line.run] : []))
     for (const { id, journal } of runs)
-      if (journal.seq > 0 && !reached.has(`${id} ${journal.head}`))
-        fail(JOURNALS, `${path}, ${id}`, 'its last entries are missing or were changed')
+      if (journal.seq > 0) this.#heads.push({ at: `${file}, ${id}`, head: `${id} ${journal.head}` })
     const ids = new Set(runs.map(({ id }) => id))
     const strays = lines.flatMap((line) =>
       line.kind === 'entry' ? [line.run] : line.kind === 'call' ? [splitId(line.call).run] : [],
     )
     for (const run of new Set(strays))
-      if (!ids.has(run)) fail(JOURNALS, `${path}, ${run}`, 'the line with its head is missing')
+      if (!ids.has(run)) this.#fail(JOURNALS, `${file}, ${run}`, 'the line with its head is missing')
   }
-  for (const id of named.symmetricDifference(attested))
-    fail(NAMED, path, `${id} is only in a journal, or only among the attestations`)
-  const checks = [PARTS, JOURNALS, CALLS, NAMED].flatMap((name) => {
-    const own = faults.filter((fault) => fault.name === name).slice(0, MOST_FAULTS)
-    return own.length === 0 ? [{ name, ok: true }] : own
-  })
-  const about = { files: String(parts.length), calls: String(calls), entries: String(entries) }
-  return { checks, about }
+
+  result(path: string): { checks: Check[]; about: Record<string, string> } {
+    const parts = this.#parts
+    if (parts.length === 0 && this.#faults.length === 0) this.#fail(PARTS, path, 'there is no exported file')
+    for (const own of Map.groupBy(parts, ({ head }) => head.object).values())
+      for (const part of own)
+        for (const missing of neighboursMissing(part, own)) this.#fail(PARTS, part.path, missing)
+    for (const { at, head } of this.#heads)
+      if (!this.#reached.has(head)) this.#fail(JOURNALS, at, 'its last entries are missing or were changed')
+    for (const id of this.#unmatched())
+      this.#fail(NAMED, path, `${id} is only in a journal, or only among the attestations`)
+    const names = [PARTS, JOURNALS, CALLS, TOMBSTONES, NAMED]
+    const checks = names.flatMap((name) => {
+      const own = this.#faults.filter((fault) => fault.name === name).slice(0, MOST_FAULTS)
+      return own.length === 0 ? [{ name, ok: true }] : own
+    })
+    return { checks, about: this.#about() }
+  }
+
+  /** Attestations that only a journal names, or that no journal names. */
+  *#unmatched(): Generator<string> {
+    for (const id of this.#named) if (!this.#attested.has(id) && !this.#removed.has(id)) yield id
+    for (const id of this.#attested) if (!this.#named.has(id)) yield id
+    for (const [id, { run, seq }] of this.#removed)
+      if (!this.#named.has(id) && seq > (this.#removedUpTo.get(run) ?? 0)) yield id
+  }
+
+  #about(): Record<string, string> {
+    const rules = new Set([...this.#removed.values()].map(({ rule }) => rule))
+    const gone = `the evidence of ${this.#removed.size} calls, by retention rule ${[...rules].join(', ')}`
+    return {
+      files: String(this.#parts.length),
+      calls: String(this.#calls),
+      entries: String(this.#entries),
+      ...(this.#removed.size === 0 ? {} : { removed: gone }),
+    }
+  }
 }
 
 /** The most faults that are listed for each check. */
@@ -126,18 +203,23 @@ function readPart(path: string): Result<Part, string> {
  * `others`: the parts of the same object. A part may be there in several editions, if its runs have
  * changed between two exports.
  */
-function* neighboursMissing({ head, next }: Part, others: readonly Part[]): Generator<string> {
+function* neighboursMissing(
+  { head, next }: Omit<Part, 'lines'>,
+  others: readonly Omit<Part, 'lines'>[],
+): Generator<string> {
   if (head.from !== EXPORT_START && !others.some((other) => other.next === head.from))
     yield `the part before ${head.from} is missing`
   if (next !== null && !others.some((other) => other.head.from === next))
     yield `the part from ${next} on is missing`
 }
 
-const byPosition = (a: Part, b: Part): number => {
-  const [left, right] = [a, b].map(({ head }) => head.from.split('.').map(Number))
-  const at = [0, 1, 2].find((i) => left?.[i] !== right?.[i]) ?? 0
-  return (left?.[at] ?? 0) - (right?.[at] ?? 0)
+/** By the position in their names, which `readPart` checks. */
+const byPosition = (a: string, b: string): number => {
+  const [left, right] = [a, b].map((path) => basename(path).split(/[.-]/, POSITION_PARTS).map(Number))
+  const at = left?.findIndex((number, i) => number !== right?.[i]) ?? -1
+  return at < 0 ? 0 : (left?.[at] ?? 0) - (right?.[at] ?? 0)
 }
+const POSITION_PARTS = 3
 
 /** `isReached`: whether an entry with this hash has been verified in an earlier part. */
 function checkChain(

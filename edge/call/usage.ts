@@ -82,7 +82,10 @@ export function usageOf({ proposal, status }: CallRecord, now: number): Usage {
 }
 
 /** Standing answers were enough to allow or deny the call, so nobody was asked. */
-const settledByStanding = ({ answers, enough }: NonNullable<CallRecord['status']['approval']>): boolean =>
+export const settledByStanding = ({
+  answers,
+  enough,
+}: NonNullable<CallRecord['status']['approval']>): boolean =>
   answers.every(({ standing }) => standing !== undefined) &&
   (enough === true || answers.some(({ decision }) => decision === 'deny'))
 

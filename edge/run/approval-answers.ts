@@ -13,6 +13,7 @@ import { isRevoked } from '../approvals/link.ts'
 import { mayStand } from '../approvals/standing.ts'
 import type { CallRecord, Event, RecordedAnswer } from '../call/lifecycle.ts'
 import { withAnswer } from '../call/lifecycle.ts'
+import { removalOf } from '../call/removal.ts'
 import type { RunRow } from '../call/run.ts'
 import { judgeAgain } from '../decision/proposal.ts'
 import { type Revision, revise } from '../decision/revision.ts'
@@ -62,6 +63,8 @@ export function findApproval(
   n: number,
 ): Result<{ row: RunRow; record: CallRecord; approval: Approval }> {
   const record = store.call(n)
+  const removed = record?.status.approval == null ? undefined : removalOf(record, 'evidence')
+  if (removed !== undefined) return err(removed)
   const approval = row === undefined || record === undefined ? undefined : approvalView(row.record, record)
   return row === undefined || record === undefined || approval === undefined
     ? err(NO_APPROVAL)

@@ -3,11 +3,13 @@
 import { BUNDLE_FORMAT, type Bundle } from '../../shared/evidence/bundle.ts'
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
 import type { PolicySnapshot } from '../../shared/evidence/policy-snapshot.ts'
+import type { Removal } from '../../shared/evidence/removal.ts'
 import { failure } from '../../shared/failures.ts'
 import type { HeldFile } from '../../shared/plan/call-files.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Call, DryRun } from '../../shared/wire/calls.ts'
+import { journalRemovalText, type Kept } from '../../shared/wire/retention.ts'
 import type { Run } from '../../shared/wire/runs.ts'
 import { identityOf } from '../bindings.ts'
 import type { CallRecord } from '../call/lifecycle.ts'
@@ -17,6 +19,7 @@ import { isOwner, type RunOwner, type RunRow } from '../call/run.ts'
 import { digestInput, dryRunAgain } from '../decision/proposal.ts'
 import { directoryOf } from '../directory/directory.ts'
 import type { RunContext } from './context.ts'
+import { REMOVED } from './object/page.ts'
 import { callFilesOf, callView, runView } from './views.ts'
 
 const NO_RUN = failure('not_found', 'no such run')
@@ -35,6 +38,19 @@ export const mayRead = (row: RunRow | undefined, agent: RunOwner | null): row is
 
 export const readableCall = (run: RunContext, agent: RunOwner | null, n: number): CallRecord | undefined =>
   mayRead(run.row, agent) ? run.store.call(n) : undefined
+
+/** A readable call of which the retention rule has not removed this. */
+function callWith(
+  kind: Kept,
+  run: RunContext,
+  agent: RunOwner | null,
+  n: number,
+): Result<{ row: RunRow; record: CallRecord }> {
+  const record = readableCall(run, agent, n)
+  if (run.row === undefined || record === undefined) return err(NO_CALL)
+  const removed = removalOf(record, kind)
+  return removed === undefined ? ok({ row: run.row, record }) : err(removed)
+}
 
 export function viewCall(run: RunContext, record: CallRecord): Call {
   if (run.row === undefined) throw new Error('this run does not exist')
@@ -73,16 +89,21 @@ export async function readJournal(
   if (!mayRead(run.row, agent)) return err(NO_RUN)
   const { record, seq } = run.row
   if (seq <= after) await run.waiters.wait('journal', waitMs)
-  return ok(run.store.journal(record.id, after, agent === null))
+  const entries = run.store.journal(record.id, after, agent === null)
+  const [first] = entries
+  return first?.kind === REMOVED
+    ? err(failure('removed', journalRemovalText(first.seq, first.body as Removal))) // `removeJournals` wrote it
+    : ok(entries)
 }
 
 export function readAttestation(run: RunContext, agent: RunOwner | null, n: number): Result<Bundle> {
-  const record = readableCall(run, agent, n)
-  if (run.row === undefined || record === undefined) return err(NO_CALL)
+  const found = callWith('evidence', run, agent, n)
+  if (!found.ok) return found
+  const { row, record } = found.value
   const stored = run.store.attestation(n)
   if (stored === undefined) return err(NO_ATTESTATION)
   const { tool, args, plan } = record.proposal
-  const call = digestInput(run.row.record, n, tool, args, plan)
+  const call = digestInput(row.record, n, tool, args, plan)
   const removed = record.removed?.arguments
   const bundle = { format: BUNDLE_FORMAT, ...stored } as const
   if (removed === undefined) return ok({ ...bundle, call })
@@ -90,9 +111,9 @@ export function readAttestation(run: RunContext, agent: RunOwner | null, n: numb
 }
 
 export function readSnapshot(run: RunContext, agent: RunOwner | null, n: number): Result<PolicySnapshot> {
-  const record = readableCall(run, agent, n)
-  if (record === undefined) return err(NO_CALL)
-  const text = run.store.snapshot(record.status.decision.snapshot)
+  const found = callWith('evidence', run, agent, n)
+  if (!found.ok) return found
+  const text = run.store.snapshot(found.value.record.status.decision.snapshot)
   return text === undefined ? err(NO_SNAPSHOT) : ok(JSON.parse(text) as PolicySnapshot) // `keepSnapshot` wrote it
 }
 
@@ -115,12 +136,11 @@ export async function explainCall(
   agent: RunOwner | null,
   n: number,
 ): Promise<Result<DryRun>> {
-  const record = readableCall(run, agent, n)
-  if (run.row === undefined || record === undefined) return err(NO_CALL)
-  const removed = removalOf(record, 'arguments')
-  if (removed !== undefined) return err(removed)
-  const directory = await directoryOf(run.env, run.row.record.tenant)
+  const found = callWith('arguments', run, agent, n)
+  if (!found.ok) return found
+  const { row, record } = found.value
+  const directory = await directoryOf(run.env, row.record.tenant)
   const answers = record.status.approval?.answers ?? []
-  const facts = run.usage.decisionFacts(directory, run.row, record, answers, null)
-  return dryRunAgain(directory, run.row, record, facts, agent === null ? 'operator' : 'agent')
+  const facts = run.usage.decisionFacts(directory, row, record, answers, null)
+  return dryRunAgain(directory, row, record, facts, agent === null ? 'operator' : 'agent')
 }

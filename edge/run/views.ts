@@ -48,7 +48,7 @@ export function callView(
     state: status.state,
     digest: proposal.digest,
     decision: status.decision,
-    ...(approval === null
+    ...(approval === null || removed?.evidence !== undefined
       ? {}
       : {
           approval: {

@@ -136,14 +136,11 @@ export class InboxStore {
     if (written.length > 0) this.news.notify(written)
   }
 
-  /** Replaces ended approvals by what is left of them. */
-  redact(approvals: readonly Approval[]): void {
-    for (const approval of approvals)
-      this.#db
-        .update(inbox)
-        .set({ approval })
-        .where(and(eq(inbox.id, approval.id), eq(inbox.pending, false)))
-        .run()
+  /** Replaces ended approvals by what is left of them, and removes those of which nothing is. */
+  redact(approvals: readonly Approval[], forgotten: readonly string[]): void {
+    const ended = (id: string) => and(eq(inbox.id, id), eq(inbox.pending, false))
+    for (const approval of approvals) this.#db.update(inbox).set({ approval }).where(ended(approval.id)).run()
+    for (const id of forgotten) this.#db.delete(inbox).where(ended(id)).run()
   }
 
   /** Newest first: takes the newest of each kind from the index, then merges them. */

@@ -11,7 +11,7 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Approval } from '../../shared/wire/approvals.ts'
-import type { Hold, Keep, RetentionRule } from '../../shared/wire/retention.ts'
+import { type Hold, KEEP_ALL, type Keep, type RetentionRule } from '../../shared/wire/retention.ts'
 import { archiveObject, type Env } from '../bindings.ts'
 import type { Alarm } from '../platform/alarm.ts'
 import type { Change, Database } from '../platform/database.ts'
@@ -60,7 +60,9 @@ export class Retention extends RpcTarget {
 
   async rule(): Promise<RetentionRule | null> {
     const row = this.#db.select().from(retentionRules).orderBy(desc(retentionRules.rule)).limit(1).get()
-    return row === undefined ? null : { rule: row.rule, keep: row.keep, by: row.by, at_ms: row.at }
+    if (row === undefined) return null
+    const { rule, keep, by, at } = row
+    return { rule, keep: { ...KEEP_ALL, ...keep }, by, at_ms: at } // rules of earlier builds lack `evidence`
   }
 
   async put(keep: Keep, by: string): Promise<RetentionRule> {
@@ -124,9 +126,9 @@ export class Retention extends RpcTarget {
     this.#db.insert(archives).values({ name, notified: this.#journal.seq }).onConflictDoNothing().run()
   }
 
-  /** Approvals whose arguments were removed: the inbox must not keep them either. */
-  async redact(approvals: readonly Approval[]): Promise<void> {
-    this.#inbox.redact(approvals)
+  /** Approvals whose arguments, or of which all, was removed: the inbox must not keep it either. */
+  async redact(approvals: readonly Approval[], forgotten: readonly string[]): Promise<void> {
+    this.#inbox.redact(approvals, forgotten)
   }
 
   /** Called by the alarm. Tells archives of the latest change, each at least once. */

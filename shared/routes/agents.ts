@@ -180,7 +180,7 @@ export const AGENTS = routes({
     status: 200,
     result: Events,
     events: LIVE_EVENTS,
-    failures: ['not_found', 'too_many_streams'],
+    failures: ['not_found', 'removed', 'too_many_streams'],
   },
   readFile: {
     method: 'GET',
@@ -203,7 +203,7 @@ export const AGENTS = routes({
     summary: 'Read the attestation of an ended call, with everything needed to verify it offline',
     status: 200,
     result: Bundle,
-    failures: ['not_found'],
+    failures: ['not_found', 'removed'],
   },
   readSnapshot: {
     method: 'GET',
@@ -215,7 +215,7 @@ export const AGENTS = routes({
       'Read the policy snapshot that a call was decided under; its RFC 8785 digest is in the decision and in the attestation',
     status: 200,
     result: PolicySnapshot,
-    failures: ['not_found'],
+    failures: ['not_found', 'removed'],
   },
   explainCall: {
     method: 'GET',
@@ -226,7 +226,7 @@ export const AGENTS = routes({
     summary: 'Explain how a call would be decided now, why, and what would change that',
     status: 200,
     result: DryRun,
-    failures: ['not_found'],
+    failures: ['not_found', 'removed'],
   },
   cancelCall: {
     method: 'POST',
@@ -250,7 +250,7 @@ export const AGENTS = routes({
     summary: 'List the hash-chained events of a run, one page at a time',
     status: 200,
     result: list(JournalEntry),
-    failures: ['not_found'],
+    failures: ['not_found', 'removed'],
   },
   streamEvents: {
     method: 'GET',
@@ -263,7 +263,7 @@ export const AGENTS = routes({
     reads: ['last-event-id'],
     status: 200,
     result: z.string(),
-    failures: ['not_found'],
+    failures: ['not_found', 'removed'],
   },
   listTools: {
     method: 'GET',

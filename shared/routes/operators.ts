@@ -90,7 +90,7 @@ export const OPERATORS = routes({
     summary: 'Read an approval',
     status: 200,
     result: Approval,
-    failures: ['not_found'],
+    failures: ['not_found', 'removed'],
   },
   answerApproval: {
     method: 'POST',
@@ -105,6 +105,7 @@ export const OPERATORS = routes({
     result: Approval,
     failures: [
       'not_found',
+      'removed',
       'already_answered',
       'approval_expired',
       'approval_cancelled',
@@ -126,7 +127,7 @@ export const OPERATORS = routes({
     summary: 'Read the arguments of an approval in order to edit them; secrets are masked as on the card',
     status: 200,
     result: Editable,
-    failures: ['not_found'],
+    failures: ['not_found', 'removed'],
   },
   previewAnswer: {
     method: 'POST',
@@ -140,6 +141,7 @@ export const OPERATORS = routes({
     result: Revision,
     failures: [
       'not_found',
+      'removed',
       'already_answered',
       'approval_expired',
       'approval_cancelled',
@@ -161,7 +163,7 @@ export const OPERATORS = routes({
     query: z.strictObject({ of: Name.optional() }),
     status: 200,
     result: Approval,
-    failures: ['not_found', 'already_answered', 'already_ended'],
+    failures: ['not_found', 'removed', 'already_answered', 'already_ended'],
   },
   readUsage: {
     method: 'GET',

@@ -15,7 +15,7 @@ export const RETENTION = routes({
     callers: ['operator'],
     action: 'retention.read',
     summary:
-      'Read how many days the tenant keeps outputs and arguments of ended runs (`null`: for ever), and the rule that says so; `rule` is `null` if none was ever set',
+      'Read how many days the tenant keeps outputs, arguments and evidence of ended runs (`null`: for ever), and the rule that says so; `rule` is `null` if none was ever set',
     status: 200,
     result: z.strictObject({ keep: Keep, rule: RetentionRule.nullable() }),
     failures: [],
@@ -26,7 +26,7 @@ export const RETENTION = routes({
     callers: ['operator'],
     action: 'retention.write',
     summary:
-      'Set how many days after the last event of a run its outputs and arguments are kept (`null`: for ever). What is older is removed for good, and its digests stay; outputs can’t be kept for longer than arguments',
+      'Set how many days after the last event of a run its outputs, arguments and evidence are kept (`null`: for ever). What is older is removed for good, and its digests stay; none can be kept for longer than the next one',
     body: Keep,
     status: 200,
     result: RetentionRule,

@@ -77,7 +77,7 @@ export const Call = z.strictObject({
   origin: CallOrigin.optional(),
   created_at_ms: Time,
   ended_at_ms: Time.optional(),
-  /** The kinds that the tenant's retention rule has removed. Digests and attestation stay. */
+  /** The kinds that the tenant's retention rule has removed. Digests stay. */
   removed: Removed.optional(),
 })
 export type Call = z.infer<typeof Call>

@@ -4,6 +4,7 @@
 
 import { z } from 'zod'
 import { Bundle } from '../evidence/bundle.ts'
+import { Envelope } from '../evidence/dsse.ts'
 import { JournalEntry } from '../evidence/journal.ts'
 import { PolicySnapshot } from '../evidence/policy-snapshot.ts'
 import { CallState } from '../evidence/statement.ts'
@@ -67,6 +68,8 @@ export const ExportLine = z.discriminatedUnion('kind', [
     bundle: Bundle.nullable(),
     output: Output,
   }),
+  /** In place of a call without evidence, or of the entries of a journal: a signed `Tombstone`. */
+  z.strictObject({ kind: z.literal('tombstone'), envelope: Envelope }),
   /** `next`: where the next part begins; null if this is the last one. */
   z.strictObject({ kind: z.literal('end'), next: ExportPosition.nullable() }),
 ])

@@ -2,17 +2,20 @@
 // The rest says so and still verifies, no call runs again, and nothing under a legal hold goes. SIGKILL
 // at any moment loses nothing that is kept. A day of the rule takes 1.5 s here.
 
-import { existsSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { archiveOf } from '../../edge/archive/archive-of.ts'
+import { sha256 } from '../../shared/bytes/json.ts'
+import type { JournalEntry } from '../../shared/evidence/journal.ts'
 import { objectOfRun } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Call } from '../../shared/wire/calls.ts'
 import type { Keep } from '../../shared/wire/retention.ts'
 import { attested, endsIn, journalOf } from '../support/auditor.ts'
+import { countersign } from '../support/countersign.ts'
 import { eventually } from '../support/eventually.ts'
 import { type Fixtures, refusalOf, unwrap } from '../support/fixtures.ts'
 import { HurtStack, insist, whileDead } from '../support/stack/hurt-stack.ts'
@@ -22,7 +25,7 @@ import { PeerWorker } from '../support/worker/peer-worker.ts'
 
 const DAY_MS = 1_500
 const RETRY_MS = 500
-const FOR_EVER = { outputs: null, arguments: null }
+const FOR_EVER = { outputs: null, arguments: null, evidence: null }
 
 let hurt: HurtStack
 beforeAll(async () => {
@@ -78,8 +81,30 @@ class Keeper {
     return { ...hurt, agent: this.agent.client, operator: this.fixtures.root } as HurtStack
   }
 
-  async keep(body: Keep): Promise<number> {
+  async keep(days: Partial<Keep>): Promise<number> {
+    const body = { ...FOR_EVER, ...days }
     return unwrap(await insist(() => this.fixtures.root('putRetention', { body }))).rule
+  }
+
+  /** Fails unless the log has each end in this journal exactly once. */
+  async logHasEnds(journal: readonly JournalEntry[]): Promise<void> {
+    const leaves: string[] = []
+    for (let page = ['']; page.length > 0; leaves.push(...page)) {
+      const query = { tenant: this.tenant, from: leaves.length }
+      page = unwrap(await this.fixtures.root('logEntries', { query })).items
+    }
+    for (const { hash } of endsIn(journal)) expect(leaves.filter((leaf) => leaf === hash)).toEqual([hash])
+  }
+
+  /** Exports all runs to a folder, and returns what verifying the folder says. */
+  async exported(folder: string): Promise<string> {
+    const env = { COUNTERSIGN_URL: this.fixtures.url, COUNTERSIGN_KEY: this.fixtures.rootKey }
+    const keys = join(hurt.stack.state.dir, 'keys.json')
+    writeFileSync(keys, (await countersign(['keys', '--json', '--tenant', this.tenant], { env })).out)
+    expect(await countersign(['export', '--to', folder], { env })).toMatchObject({ code: 0 })
+    const { code, out } = await countersign(['verify', '--export', folder, '--keys', keys], { env })
+    expect([code, out]).toEqual([0, expect.stringContaining('verified')])
+    return out
   }
 
   async attested(call: Call): Promise<void> {
@@ -190,12 +215,7 @@ test.concurrent('outputs go first, then arguments, after their days of `retentio
   ])
   for (const one of [call, second, third]) await own.attested(one)
   expect(await journalOf(own.stack, call.run)).toEqual(journal)
-  const leaves: string[] = []
-  for (let page = ['']; page.length > 0; leaves.push(...page))
-    page = unwrap(
-      await own.fixtures.root('logEntries', { query: { tenant: own.tenant, from: leaves.length } }),
-    ).items
-  for (const { hash } of endsIn(journal)) expect(leaves.filter((leaf) => leaf === hash)).toEqual([hash])
+  await own.logHasEnds(journal)
 
   // Nothing that reads the run, the inbox or the lists has the arguments or the output.
   const shown = [
@@ -322,17 +342,21 @@ test.concurrent('a rule has at most `keep_days`, a tenant at most `LIMITS.holds`
   const own = await Keeper.of('retention-limits')
   const put = (body: unknown) => own.fixtures.root('putRetention', { body: body as Keep })
   for (const body of [
-    { outputs: 2, arguments: 1 },
-    { outputs: null, arguments: 1 },
-    { outputs: 0, arguments: 1 },
-    { outputs: 1.5, arguments: 2 },
-    { outputs: 1, arguments: LIMITS.keep_days + 1 },
-    { outputs: 1 },
+    { ...FOR_EVER, outputs: 2, arguments: 1 },
+    { ...FOR_EVER, outputs: null, arguments: 1 },
+    { ...FOR_EVER, outputs: 0, arguments: 1 },
+    { ...FOR_EVER, outputs: 1.5, arguments: 2 },
+    { ...FOR_EVER, outputs: 1, arguments: LIMITS.keep_days + 1 },
+    { outputs: 1, arguments: 3, evidence: 2 },
+    { outputs: 1, arguments: null, evidence: 2 },
+    { outputs: 1, arguments: 1 },
   ])
     expect(refusalOf(await put(body))).toBe('400 invalid_request')
   expect(unwrap(await own.fixtures.root('readRetention', {})).keep).toEqual(FOR_EVER)
   expect(LIMITS.keep_days).toBe(36_500)
-  expect((await put({ outputs: LIMITS.keep_days, arguments: LIMITS.keep_days })).ok).toBe(true)
+  expect(
+    (await put({ outputs: LIMITS.keep_days, arguments: LIMITS.keep_days, evidence: LIMITS.keep_days })).ok,
+  ).toBe(true)
   const hold = (subject: string, reason = 'why') =>
     own.fixtures.root('putHold', { params: { subject }, body: { reason } })
   const [first = ''] = [await own.run()]
@@ -368,6 +392,89 @@ test.concurrent('a tenant under a legal hold is not deleted', async () => {
   expect(unwrap(await remove()).state).toBe('deleted')
 })
 
+test.concurrent('L2 L4 a call without its evidence is a tombstone: each read says so, nothing runs again, the log has its leaf, and exports still verify', async () => {
+  const own = await Keeper.of('retention-evidence')
+  const key = own.fixtures.name()
+  const asked = await own.propose(undefined, own.asking, key)
+  const approval = asked.approval?.id ?? ''
+  const link = await own.fixtures.link(own.fixtures.root, approval)
+  unwrap(await own.fixtures.approve(approval))
+  await own.peer.run(asked.id, { stdout: 'out of it' })
+  const call = await own.read(asked)
+  const other = await own.propose(call.run)
+  const claim = unwrap(await own.peer.claim(other.id))
+  const settlement = own.peer.settlement(claim, { stdout: 'once' })
+  unwrap(await own.peer.client('settle', { body: settlement }))
+  await own.isSealed(call)
+  const { run } = call
+  const params = { run, call: call.id }
+  const journal = await journalOf(own.stack, run)
+  const { envelope } = unwrap(await own.agent.client('readAttestation', { params }))
+  const [before, after] = ['before', 'after'].map((name) => join(hurt.stack.state.dir, name))
+  await own.exported(before ?? '')
+  const rule = await own.keep({ outputs: 1, arguments: 1, evidence: 1 })
+  const left = await own.without(call, 'outputs', 'arguments', 'evidence')
+  await own.isSealed(call, 3)
+  await own.keep(FOR_EVER)
+  const [end, head] = [endsIn(journal)[0], journal.at(-1)]
+  expect(left.removed?.evidence).toEqual({
+    at_ms: expect.any(Number),
+    rule,
+    days: 1,
+    statement_sha256: sha256(Buffer.from(envelope.payload, 'base64')),
+    entry: { seq: end?.seq, hash: end?.hash },
+    head: { seq: head?.seq, hash: head?.hash },
+  })
+  const { attestation, created_at_ms, ended_at_ms, digest, state, tool: name, id } = call
+  expect(left).toMatchObject({ id, run, tool: name, state, digest, attestation, created_at_ms, ended_at_ms })
+  expect([left.approval, left.plan, left.origin, left.decision.policies]).toEqual([
+    undefined,
+    undefined,
+    undefined,
+    [],
+  ])
+
+  const GONE = '410 removed'
+  expect([
+    refusalOf(await own.agent.client('readJournal', { params: { run }, query: {} })),
+    refusalOf(await own.agent.client('readAttestation', { params })),
+    refusalOf(await own.agent.client('readSnapshot', { params })),
+    refusalOf(await own.agent.client('explainCall', { params })),
+    refusalOf(await own.fixtures.root('readApproval', { params: { id: approval } })),
+    refusalOf(await own.fixtures.approve(approval)),
+    refusalOf(await own.agent.client('cancelCall', { params })),
+    refusalOf(await own.peer.claim(other.id)),
+    refusalOf(await own.peer.client('settle', { body: settlement })),
+  ]).toEqual([
+    GONE,
+    GONE,
+    GONE,
+    GONE,
+    GONE,
+    GONE,
+    '409 already_ended',
+    '409 not_claimable',
+    '409 stale_fence',
+  ])
+  const page = await fetch(link)
+  expect([page.ok, /tell nobody|Approve/.test(await page.text())]).toEqual([false, false])
+  const inbox = unwrap(await own.fixtures.root('listApprovals', { query: { status: 'ended' } })).items
+  expect(inbox.filter(({ id }) => id === approval)).toEqual([])
+  expect(await own.propose(undefined, own.asking, key)).toEqual(left)
+  const changed = { body: { tool: own.asking, args: { text: 'other' } }, headers: { 'idempotency-key': key } }
+  expect(refusalOf(await own.agent.client('proposeCallInNewRun', changed))).toBe('409 idempotency_key_reused')
+  const listed = unwrap(await own.agent.client('listCalls', { query: {} })).items
+  expect(listed.find((one) => one.id === call.id)).toMatchObject({ state, ended_at_ms })
+  await own.logHasEnds(journal)
+
+  // The run goes on from its last hash, and its exports from before and after verify, together too.
+  await own.ranCall(run)
+  const later = await journalOf(own.stack, run, { seq: head?.seq ?? 0, hash: head?.hash ?? '' })
+  expect(later.map(({ kind }) => kind)).toEqual(['allowed', 'claimed', 'succeeded'])
+  await own.exported(after ?? '')
+  expect(await own.exported(before ?? '')).toMatch(/removed +the evidence of \d+ calls, by retention rule /)
+}, 90_000)
+
 const kept = ({ state, digest, attestation }: Call) => ({ state, digest, attestation })
 
 test('SIGKILL at any moment of a removal loses nothing that is kept, and removes all that is due', async () => {
@@ -379,7 +486,9 @@ test('SIGKILL at any moment of a removal loses nothing that is kept, and removes
   }
   for (let i = 0; i < 4; i++) calls.push(await own.ranCall()) // these share an object
   for (const call of calls) await own.isSealed(call)
-  const rule = await own.keep({ outputs: 1, arguments: 2 })
+  const runs = [...new Set(calls.map(({ run }) => run))]
+  const ends = (await Promise.all(runs.map((run) => journalOf(own.stack, run)))).flatMap(endsIn)
+  const rule = await own.keep({ outputs: 1, arguments: 2, evidence: 3 })
   for (let round = 0; round < 8; round++) {
     await sleep(150 + 130 * round)
     await whileDead(hurt.stack.edge, () => undefined)
@@ -387,10 +496,13 @@ test('SIGKILL at any moment of a removal loses nothing that is kept, and removes
     expect(now.map(kept)).toEqual(calls.map(kept))
   }
   for (const call of calls) {
-    const left = await own.without(call, 'outputs', 'arguments')
-    expect([left.removed?.outputs?.rule, left.result?.output]).toEqual([rule, ''])
-    await own.attested(call)
-    await own.isSealed(call, 2)
+    const { removed, result } = await own.without(call, 'outputs', 'arguments', 'evidence')
+    expect([removed?.outputs?.rule, removed?.evidence?.rule, result?.output]).toEqual([rule, rule, ''])
+    expect(removed?.evidence?.entry.hash).toBe(ends.find((end) => end.call === call.id)?.hash)
+    await own.isSealed(call, 3)
   }
-  for (const run of new Set(calls.map((call) => call.run))) await journalOf(own.stack, run)
+  for (const run of runs) {
+    const read = await own.agent.client('readJournal', { params: { run }, query: {} })
+    expect(refusalOf(read)).toBe('410 removed')
+  }
 }, 180_000)

@@ -169,7 +169,7 @@ async function exports({ root }: Actors): Promise<void> {
 
 async function retention({ root }: Actors): Promise<void> {
   const params = { subject: 'tenant' }
-  await record(root, 'putRetention', { body: { outputs: 90, arguments: 365 } })
+  await record(root, 'putRetention', { body: { outputs: 90, arguments: 365, evidence: null } })
   await record(root, 'readRetention', {})
   await record(root, 'putHold', { params, body: why })
   await record(root, 'listHolds', {})

@@ -204,6 +204,17 @@ export const ARCHIVES: readonly Held[] = [
       ['ms >= days * dayMs', 'true', 'Outputs are removed before their time.'],
       ['days !== null &&', '', 'A rule that keeps for ever removes at once.'],
       ['args: {}, plan: null', 'plan: null', 'Removed arguments stay on the disk.'],
+      [
+        "policies: [], reason: ''",
+        '',
+        'The reason of a decision stays on the disk after its evidence has gone.',
+      ],
+      ['finished: null,', '', 'What a worker said about a call stays after its evidence has gone.'],
+      [
+        'settledByStanding(approval) ? { ...counted, enough: true } : counted',
+        '{ ...counted, enough: true }',
+        'Removing evidence frees a cap on how often people are asked.',
+      ],
       ["command: '', plan: '', arguments: ''", '', 'The card of an approval shows removed arguments.'],
     ],
   },
@@ -218,10 +229,34 @@ export const ARCHIVES: readonly Held[] = [
         'A run under legal hold loses its outputs and arguments.',
       ],
       [
-        'await retention.redact(page.approvals)',
+        'await retention.redact(approvals, forgotten)',
         '',
         'The inbox shows the arguments of a call after the rule has removed them.',
       ],
+    ],
+  },
+  {
+    area: 'archives',
+    file: 'edge/run/sealing/removal-store.ts',
+    tests: REMOVED,
+    lines: [
+      [
+        "if (!kinds.includes('evidence')) return",
+        'if (false) return',
+        'Journals are removed by a rule that keeps evidence for ever.',
+      ],
+      [
+        "const buries = kinds.includes('evidence')",
+        'const buries = true',
+        'Evidence is removed by a rule that keeps it for ever.',
+      ],
+      ['entry.kind === REMOVED', 'false', 'A removal changes the date and the rule of an earlier one.'],
+      [
+        'if (buries) db.delete(attestations)',
+        'if (false) db.delete(attestations)',
+        'Attestations stay on the disk after the rule has removed them.',
+      ],
+      ['hash: owner.head })', "hash: '' })", 'The chain of a run does not go on after a removal.'],
     ],
   },
   {

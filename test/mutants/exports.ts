@@ -86,9 +86,9 @@ export const EXPORTED: readonly Held[] = [
     titled: 'the command line exports',
     lines: [
       ['basename(path) === name', 'true', 'A changed file passes verification.'],
-      ['journal.seq > 0 &&', 'false &&', 'The end of a journal is missing, and nothing says so.'],
-      ['if (!ids.has(run)) fail', 'if (false) fail', 'A journal without its head passes verification.'],
-      ['named.symmetricDifference(attested)', 'new Set<string>()', 'A withheld call goes unnoticed.'],
+      ['journal.seq > 0', 'false', 'The end of a journal is missing, and nothing says so.'],
+      ['if (!ids.has(run)) this', 'if (false) this', 'A journal without its head passes verification.'],
+      ['for (const id of this.#unmatched())', 'for (const id of [])', 'A withheld call goes unnoticed.'],
       [
         'facts.call !== call || statement.predicate.state !== state',
         'false',
@@ -99,6 +99,31 @@ export const EXPORTED: readonly Held[] = [
         'snapshots.some((snapshot) => decidedUnder(snapshot, facts))',
         'true',
         'A call passes verification without the policies that decided it.',
+      ],
+    ],
+  },
+  {
+    area: 'exports',
+    file: 'cli/calls/verify-export.ts',
+    tests: ['test/cli/calls/verify-export.test.ts'],
+    lines: [
+      ['|| tombstone.tenant !== this.#keys.tenant', '', 'A tombstone of another tenant hides a call.'],
+      [
+        'seq > (this.#removedUpTo.get(run) ?? 0)',
+        'false',
+        'The entry that ended a call is missing, and nothing says so.',
+      ],
+    ],
+  },
+  {
+    area: 'exports',
+    file: 'shared/evidence/removal.ts',
+    tests: ['test/cli/calls/verify-export.test.ts'],
+    lines: [
+      [
+        '|| !signedByExactly(envelope, TOMBSTONE_TYPE, new Map([[kid, x]]))',
+        '',
+        'A forged tombstone hides evidence.',
       ],
     ],
   },

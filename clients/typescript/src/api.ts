@@ -483,6 +483,20 @@ export type Call = {
       readonly rule: number
       readonly days: number
     }
+    readonly evidence?: {
+      readonly at_ms: number
+      readonly rule: number
+      readonly days: number
+      readonly statement_sha256: string
+      readonly entry: {
+        readonly seq: number
+        readonly hash: string
+      }
+      readonly head: {
+        readonly seq: number
+        readonly hash: string
+      }
+    }
   }
 }
 

@@ -3,14 +3,19 @@
 // runs do not change, so storing an export again changes nothing.
 
 import { sha256 } from '../../../shared/bytes/json.ts'
+import { seal } from '../../../shared/evidence/dsse.ts'
+import type { JournalEntry } from '../../../shared/evidence/journal.ts'
+import { type Removal, TOMBSTONE_TYPE, type Tombstone } from '../../../shared/evidence/removal.ts'
 import { callId } from '../../../shared/ids.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { EXPORT_FORMAT, EXPORT_START, type ExportLine, exportName } from '../../../shared/wire/exports.ts'
-import { tenantObject } from '../../bindings.ts'
+import { identityOf, tenantObject } from '../../bindings.ts'
+import { type CallRecord, hasEnded } from '../../call/lifecycle.ts'
 import { storeInTarget } from '../../export/target.ts'
 import type { RunContext } from '../context.ts'
 import { readAttestation } from '../reads.ts'
 import { runView } from '../views.ts'
+import { REMOVED } from './page.ts'
 import type { Runs } from './runs.ts'
 
 /** `next`: the position of the part after this one; null if it is the last. */
@@ -52,12 +57,15 @@ class Lines {
 /** The part of an export that begins at `from`; null if the object has no runs. */
 export async function exportPart(runs: Runs, from: string): Promise<ExportPart | null> {
   const ids = await idsOf(runs)
-  return ids.length === 0 ? null : partOf(runs, ids, from)
+  if (ids.length === 0) return null
+  const part = await partOf(runs, ids, from)
+  if (part.next === null) runs.archived.forgetIds()
+  return part
 }
 
 /** The runs of the object, stored and sealed ones, in the order of their numbers. */
 async function idsOf({ store, archived }: Runs): Promise<string[]> {
-  const byNumber = await archived.ids()
+  const byNumber = new Map(await archived.ids())
   for (const id of store.runs) byNumber.set(store.numberOf(id) ?? 0, id)
   return [...byNumber].sort(([a], [b]) => a - b).map(([, id]) => id)
 }
@@ -99,7 +107,7 @@ function addRun(run: RunContext, lines: Lines, { seq, n }: Place): Place | null 
     if (entries.length === 0) throw new Error(`the journal of ${run.id} ends before entry ${row.seq}`) // a bug
     for (const entry of entries) {
       if (lines.isFull) return { seq, n }
-      lines.add({ kind: 'entry', run: run.id, entry })
+      lines.add(entry.kind === REMOVED ? journalTombstone(run, entry) : { kind: 'entry', run: run.id, entry })
       seq = entry.seq
     }
   }
@@ -113,6 +121,11 @@ function addRun(run: RunContext, lines: Lines, { seq, n }: Place): Place | null 
 function addCall(run: RunContext, lines: Lines, n: number): void {
   const record = run.store.call(n)
   if (record === undefined) throw new Error(`${run.id} lacks its call ${n}`) // a bug
+  const tombstone = callTombstone(run, record)
+  if (tombstone !== undefined) {
+    lines.add(tombstone)
+    return
+  }
   const { snapshot } = record.status.decision
   lines.addSnapshot(snapshot, run.store.snapshot(snapshot))
   const bundle = readAttestation(run, null, n)
@@ -125,6 +138,38 @@ function addCall(run: RunContext, lines: Lines, n: number): void {
     output: { stdout: stdout.toString('base64'), stderr: stderr.toString('base64') },
   })
 }
+
+type TombstoneLine = Extract<ExportLine, { kind: 'tombstone' }>
+
+const sealed = ({ env }: RunContext, tombstone: Tombstone): TombstoneLine => ({
+  kind: 'tombstone',
+  envelope: seal(TOMBSTONE_TYPE, tombstone, identityOf(env).signer),
+})
+
+function callTombstone(
+  run: RunContext,
+  { proposal, status, removed }: CallRecord,
+): TombstoneLine | undefined {
+  if (removed?.evidence === undefined || !hasEnded(status) || run.row === undefined) return undefined
+  return sealed(run, {
+    of: 'call',
+    tenant: run.row.record.tenant,
+    call: callId(run.id, proposal.n),
+    state: status.state,
+    digest: proposal.digest,
+    attestation: status.attestation?.id ?? '',
+    removed: removed.evidence,
+  })
+}
+
+const journalTombstone = (run: RunContext, { seq, hash, body }: JournalEntry): TombstoneLine =>
+  sealed(run, {
+    of: 'journal',
+    tenant: run.row?.record.tenant ?? '',
+    run: run.id,
+    head: { seq, hash },
+    removed: body as Removal, // `removeJournals` wrote it
+  })
 
 /**
  * Before rows are removed: stores all parts in the tenant's export target, if it has one. Rejects

@@ -38,6 +38,8 @@ export class Archived {
   #index: Index | null | undefined
   /** The sealed runs that requests use now. */
   readonly #loaded = new Map<string, SealedRun>()
+  /** Caches the result of `ids`. Runs that are put back later have the same ids. */
+  #ids: ReadonlyMap<number, string> | undefined
   #puttingBack: Promise<unknown> = Promise.resolve()
 
   constructor(runs: Runs) {
@@ -65,6 +67,7 @@ export class Archived {
   /** Call it when the object was sealed with this index, and stores nothing. */
   replaced(index: Index): void {
     this.#index = index
+    this.#ids = undefined
     this.#loaded.clear()
     this.#runs.store.removed()
     this.#runs.store.noteArchived(index.next)
@@ -169,10 +172,24 @@ export class Archived {
     )
   }
 
-  /** The ids of the sealed runs, by their numbers. Reads the whole entry. */
-  async ids(): Promise<Map<number, string>> {
+  /** The ids of the sealed runs, by their numbers. Reads the whole entry, unless it is asked for again. */
+  async ids(): Promise<ReadonlyMap<number, string>> {
+    if (this.#ids !== undefined) return this.#ids
+    const kept = await this.kept()
+    const index = this.#index
+    const ids = await this.#idsIn(kept)
+    if (this.#index === index) this.#ids = ids
+    return ids
+  }
+
+  /** Call it when nobody needs the ids soon: a shared object has up to 100,000. */
+  forgetIds(): void {
+    this.#ids = undefined
+  }
+
+  async #idsIn(refs: readonly PartRef[]): Promise<Map<number, string>> {
     const ids = new Map<number, string>()
-    const digests = (await this.kept()).map(({ digest }) => digest)
+    const digests = refs.map(({ digest }) => digest)
     for (let i = 0; i < digests.length; i += MESSAGE_PARTS)
       for (const part of await this.#fetch(digests.slice(i, i + MESSAGE_PARTS))) {
         const opened = openPart(part)

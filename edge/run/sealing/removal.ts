@@ -6,7 +6,7 @@
 import { tenantRetention } from '../../bindings.ts'
 import { exportBeforeRemoval } from '../object/export.ts'
 import type { Runs } from '../object/runs.ts'
-import { removePage } from './removal-store.ts'
+import { type Place, removeFromCalls, removeJournals, type Step } from './removal-store.ts'
 
 /** Called by the archive that has the object's entry. */
 export async function removeExpired(runs: Runs): Promise<void> {
@@ -19,14 +19,17 @@ export async function removeExpired(runs: Runs): Promise<void> {
   for (const id of (await archived.ids()).values()) await archived.putBack(id)
   if (!store.tables.exist) return
   const last = store.lastOfAll()
-  for (let after = -1; ; ) {
-    const page = await commits.run(
-      () => removePage(store, force.rule, { after, last }),
-      () => runs.committed(),
-    )
-    if (page === null) return
-    if (page.approvals.length > 0) await retention.redact(page.approvals)
-    if (page.last === null) return runs.sealAgain()
-    after = page.last
-  }
+  for (const remove of [removeFromCalls, removeJournals])
+    for (let after: number | null = -1; after !== null; ) {
+      const place: Place = { after, last }
+      const step: Step | null = await commits.run(
+        () => remove(store, force.rule, place),
+        () => runs.committed(),
+      )
+      if (step === null) return
+      const { approvals, forgotten } = step
+      if (approvals.length + forgotten.length > 0) await retention.redact(approvals, forgotten)
+      after = step.next
+    }
+  return runs.sealAgain()
 }

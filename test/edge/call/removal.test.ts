@@ -3,9 +3,14 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, test } from 'vitest'
-import type { CallRecord } from '../../../edge/call/lifecycle.ts'
+import type { ApprovalRecord, CallRecord } from '../../../edge/call/lifecycle.ts'
 import { expiredAfter, removalOf, withoutExpired } from '../../../edge/call/removal.ts'
+import type { RunRow } from '../../../edge/call/run.ts'
+import { usageOf } from '../../../edge/call/usage.ts'
 import { ROOT } from '../../../infra/state.ts'
+import type { Envelope } from '../../../shared/evidence/dsse.ts'
+import { type JournalEntry, verifyChain } from '../../../shared/evidence/journal.ts'
+import type { EvidenceRemoval } from '../../../shared/evidence/removal.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import type { Keep } from '../../../shared/wire/retention.ts'
 import { objectOn } from '../../support/stack/object-storage.ts'
@@ -47,21 +52,22 @@ const RECORD = {
 } as unknown as CallRecord // the members that removal reads, and some that stay
 
 test('a kind expires when its days are over, and never without a number of days', () => {
-  const keep = { outputs: 1, arguments: 3 }
+  const keep = { outputs: 1, arguments: 3, evidence: 5 }
   const after = (ms: number) => expiredAfter(keep, ms, DAY)
-  expect([after(0), after(999), after(1_000), after(2_999), after(3_000)]).toEqual([
+  expect([after(0), after(999), after(1_000), after(2_999), after(3_000), after(5_000)]).toEqual([
     [],
     [],
     ['outputs'],
     ['outputs'],
     ['outputs', 'arguments'],
+    ['outputs', 'arguments', 'evidence'],
   ])
-  expect(expiredAfter({ outputs: null, arguments: null }, 1e12, DAY)).toEqual([])
-  expect(expiredAfter({ outputs: 1, arguments: null }, 1e12, DAY)).toEqual(['outputs'])
+  expect(expiredAfter({ outputs: null, arguments: null, evidence: null }, 1e12, DAY)).toEqual([])
+  expect(expiredAfter({ outputs: 1, arguments: null, evidence: null }, 1e12, DAY)).toEqual(['outputs'])
 })
 
 test('a call without its arguments has no text of them, and keeps digests, answers and attestation', () => {
-  const left = withoutExpired(RECORD, ['outputs', 'arguments'], () => REMOVAL)
+  const left = withoutExpired(RECORD, { outputs: REMOVAL, arguments: REMOVAL })
   expect(JSON.stringify(left)).not.toContain('tell nobody')
   expect(left).toMatchObject({
     proposal: { n: 1, args: {}, plan: null, digest: 'digest', argsSha256: 'args', planSha256: 'plan' },
@@ -76,11 +82,11 @@ test('a call without its arguments has no text of them, and keeps digests, answe
 })
 
 test('a call that has lost a kind keeps the date and the rule of that', () => {
-  const once = withoutExpired(RECORD, ['outputs'], () => REMOVAL)
+  const once = withoutExpired(RECORD, { outputs: REMOVAL })
   expect(once).toEqual({ ...RECORD, removed: { outputs: REMOVAL } })
   const later = { at_ms: 2e12, rule: 4, days: 2 }
-  expect(withoutExpired(once, ['outputs'], () => later)).toBe(once)
-  expect(withoutExpired(once, ['outputs', 'arguments'], () => later).removed).toEqual({
+  expect(withoutExpired(once, { outputs: later })).toBe(once)
+  expect(withoutExpired(once, { outputs: later, arguments: later }).removed).toEqual({
     outputs: REMOVAL,
     arguments: later,
   })
@@ -88,8 +94,77 @@ test('a call that has lost a kind keeps the date and the rule of that', () => {
   expect(removalOf(once, 'outputs')).toMatchObject({
     code: 'removed',
     detail:
-      'the outputs of this call were removed on 2026-11-20 by retention rule 3, which keeps them for 1 day',
+      'the outputs of this call were removed on 2026-11-20 by retention rule 3, which keeps outputs for 1 day',
   })
+})
+
+const EVIDENCE: EvidenceRemoval = {
+  ...REMOVAL,
+  statement_sha256: 'a'.repeat(64),
+  entry: { seq: 3, hash: 'b'.repeat(64) },
+  head: { seq: 9, hash: 'c'.repeat(64) },
+}
+const ALL = { outputs: REMOVAL, arguments: REMOVAL, evidence: EVIDENCE }
+
+test('a call without its evidence has state, digests and times, and nobody’s name or reason', () => {
+  const { approval } = RECORD.status
+  const record = {
+    proposal: {
+      ...RECORD.proposal,
+      origin: { reason: 'as told by Eve' },
+      shadow: { code: 'p' },
+      createdAt: 7,
+    },
+    status: {
+      ...RECORD.status,
+      decision: { ...RECORD.status.decision, policies: ['by-eve'], reason: 'Eve may', policy_set: 's' },
+      approval: { ...approval, requestedAt: 8, expiresAt: 9, answers: [{ by: 'Eve', reason: 'by Eve' }] },
+      at: 10,
+      error: null,
+      detail: 'Eve was here',
+      finished: { exit_code: 0, truncated: false, detail: 'Eve', files: { files: [] } },
+    },
+  } as unknown as CallRecord
+  const left = withoutExpired(record, ALL)
+  expect(JSON.stringify(left)).not.toMatch(/eve|tell nobody/i)
+  expect(left).toMatchObject({
+    proposal: { n: 1, tool: { name: 'tool' }, digest: 'digest', argsSha256: 'args', createdAt: 7 },
+    status: {
+      state: 'succeeded',
+      at: 10,
+      error: null,
+      finished: null,
+      decision: { effect: 'ask', policies: [], reason: '', policy_set: 's' },
+      attestation: { id: 'att_1' },
+    },
+    removed: ALL,
+  })
+  expect(removalOf(left, 'evidence')?.detail).toBe(
+    'the evidence of this call was removed on 2026-11-20 by retention rule 3, which keeps evidence for 1 day',
+  )
+  expect(withoutExpired(left, { ...ALL, evidence: { ...EVIDENCE, rule: 4 } })).toBe(left)
+})
+
+test('L1 usage counts a call without its evidence as before, so a cap that was reached stays reached', () => {
+  const answer = (more: object) => ({ by: 'root', decision: 'approve', ...more })
+  const approvals: Partial<ApprovalRecord>[] = [
+    { answers: [] },
+    { answers: [answer({})] as never, enough: true },
+    { answers: [answer({ standing: 'sta_1' })] as never, enough: true },
+    { answers: [answer({ standing: 'sta_1' })] as never },
+    { answers: [answer({ standing: 'sta_1', decision: 'deny' })] as never },
+    { answers: [answer({ standing: 'sta_1' }), answer({ by: 'eve' })] as never, enough: true },
+  ]
+  const asked = approvals.map((approval) => ({ ...RECORD.status.approval, ...approval }))
+  for (const approval of [null, ...asked])
+    for (const ended of [{ state: 'succeeded', took: 70 }, { state: 'denied' }, { state: 'rejected' }]) {
+      const { proposal, status } = RECORD
+      const record = {
+        proposal: { ...proposal, spent: 5, before: { run: {} } },
+        status: { ...status, approval, ...ended },
+      } as unknown as CallRecord
+      expect(usageOf(withoutExpired(record, ALL), 0)).toEqual(usageOf(record, 0))
+    }
 })
 
 /** By a variable path, because the type check of tests lacks the types of workerd that stores need. */
@@ -103,22 +178,32 @@ const { RunStore } = await storeIn<{
     object: unknown,
     id: string,
   ) => {
-    createRun: (record: { id: string }) => unknown
+    createRun: (record: { id: string }) => RunRow
     insertCall: (
       record: CallRecord,
-      keys: { key: null; joinKey: null },
+      keys: { key: string | null; joinKey: null },
       dueAt: null,
       unmirrored: boolean,
     ) => void
     everyCall: () => CallRecord[]
+    callByKey: (key: string) => CallRecord | undefined
+    saveRun: (row: RunRow) => void
+    append: (row: RunRow, at: number, kind: string, n: number | null, body: object) => RunRow
+    saveAttestation: (n: number, envelope: Envelope, grant: null) => void
+    attestation: (n: number) => unknown
+    keepSnapshot: (snapshot: { digest: string; text: string }) => void
+    snapshot: (digest: string) => string | undefined
+    journal: (run: string, after: number, whole?: boolean) => JournalEntry[]
   }
 }>('store.ts')
-const { removePage } = await storeIn<{
-  removePage: (
-    store: unknown,
-    rule: { rule: number; keep: Keep },
-    of: { after: number; last: number },
-  ) => { last: number | null } | null
+type Step = (
+  store: unknown,
+  rule: { rule: number; keep: Keep },
+  place: { after: number; last: number },
+) => { next: number | null; approvals: Array<{ id: string }>; forgotten: string[] } | null
+const { removeFromCalls, removeJournals } = await storeIn<{
+  removeFromCalls: Step
+  removeJournals: Step
 }>('sealing/removal-store.ts')
 
 test('one transaction removes the outputs and arguments of 50 calls (`removal_calls`), and the next one goes on there', () => {
@@ -134,8 +219,101 @@ test('one transaction removes the outputs and arguments of 50 calls (`removal_ca
   }
   const removed = () => store.everyCall().filter((call) => call.removed?.arguments !== undefined).length
   const page = (after: number) =>
-    removePage(object, { rule: 1, keep: { outputs: 1, arguments: 1 } }, { after, last: 1 })
-  expect([page(-1)?.last, removed()]).toEqual([50, 50])
-  expect([page(50)?.last, removed()]).toEqual([100, 100])
-  expect([page(100)?.last, removed()]).toEqual([null, 120])
+    removeFromCalls(
+      object,
+      { rule: 1, keep: { outputs: 1, arguments: 1, evidence: null } },
+      { after, last: 1 },
+    )
+  expect([page(-1)?.next, removed()]).toEqual([50, 50])
+  expect([page(50)?.next, removed()]).toEqual([100, 100])
+  expect([page(100)?.next, removed()]).toEqual([null, 120])
 })
+
+/** A SHA-256 that `sha256sum` printed, of the bytes of `payload` below. */
+const STATEMENT = {
+  text: 'statement',
+  sha256: 'b111c6e1d318f203063e5c16bab43c108326af0aa2f7b65760c95547a43dbe52',
+}
+
+/** An object with two runs that share it, each with two ended calls. */
+function twoRuns() {
+  const db = new DatabaseSync(':memory:')
+  const object = new ObjectStore(objectOn(db))
+  const ids = ['run_40000000000000000000000001', 'run_40000000000000000000000002'] as const
+  const stores = ids.map((id) => {
+    const store = new RunStore(object, id)
+    let row = store.createRun({ id })
+    for (const n of [1, 2]) {
+      const { proposal, status } = RECORD
+      const approval = n === 1 ? { ...status.approval, id: `${id}.1` } : null
+      const decision = { ...status.decision, snapshot: 'snapshot' }
+      const record = {
+        proposal: { ...proposal, n, origin: {} },
+        status: { ...status, decision, approval },
+      } as CallRecord
+      store.keepSnapshot({ digest: 'snapshot', text: '{}' })
+      store.insertCall(record, { key: `key ${n}`, joinKey: null }, null, false)
+      row = store.append(row, n, 'allowed', n, { reason: 'tell nobody' })
+      row = store.append(row, n, 'succeeded', n, { attestation: `att_${n}` })
+      const payload = Buffer.from(STATEMENT.text).toString('base64')
+      store.saveAttestation(n, { payloadType: '', payload, signatures: [] }, null)
+    }
+    store.saveRun({ ...row, calls: 2 })
+    return store
+  })
+  return { db, object, ids, stores }
+}
+const RULE = { rule: 3, keep: { outputs: 1, arguments: 1, evidence: 1 } }
+
+test('evidence goes in two kinds of steps: calls become tombstones with their digests, then journals become their last hash', () => {
+  const { db, object, ids, stores } = twoRuns()
+  const [run] = ids
+  const [store = raise()] = stores
+  const [, end, , last = raise()] = store.journal(run, 0)
+  const step = removeFromCalls(object, RULE, { after: -1, last: 1 })
+  expect(step).toMatchObject({ approvals: [], forgotten: ids.map((id) => `${id}.1`), next: null })
+  // After a crash here the journals are whole, and the next pass goes on.
+  expect(store.journal(run, 0)).toHaveLength(4)
+  expect(store.callByKey('key 1')?.removed?.evidence).toMatchObject({
+    rule: 3,
+    days: 1,
+    statement_sha256: STATEMENT.sha256,
+    entry: { seq: 2, hash: end?.hash },
+    head: { seq: 4, hash: last.hash },
+  })
+  expect([store.attestation(1), store.attestation(2)]).toEqual([undefined, undefined])
+  const again = removeFromCalls(object, { ...RULE, rule: 4 }, { after: -1, last: 1 })
+  expect(again).toMatchObject({ forgotten: ids.map((id) => `${id}.1`) }) // the inbox may not have heard
+  expect(store.callByKey('key 1')?.removed?.evidence?.rule).toBe(3)
+
+  expect(removeJournals(object, RULE, { after: -1, last: 1 })).toMatchObject({ next: null })
+  expect([store.snapshot('snapshot'), store.journal(run, 4)]).toEqual([undefined, []])
+  expect(store.journal(run, 0)).toMatchObject([
+    { seq: 4, kind: 'removed', call: null, hash: last.hash, body: { rule: 3, days: 1 } },
+  ])
+  expect(db.prepare('select count(*) as n from journal').get()).toEqual({ n: 2 })
+  expect(JSON.stringify(db.prepare('select * from journal').all())).not.toContain('tell nobody')
+  removeJournals(object, { ...RULE, rule: 4 }, { after: -1, last: 1 })
+  expect(store.journal(run, 0)[0]?.body).toMatchObject({ rule: 3 })
+
+  // The run goes on where it ended, and its chain holds from there.
+  const row = { ...(store as unknown as { run: () => RunRow }).run() }
+  store.saveRun(store.append(row, 5, 'allowed', 3, {}))
+  const next = store.journal(run, 4)
+  expect(verifyChain(next, { seq: 4, hash: last.hash })).toMatchObject({ ok: true, value: { seq: 5 } })
+})
+
+test('a rule that keeps evidence for ever leaves journals, attestations and snapshots', () => {
+  const { object, ids, stores } = twoRuns()
+  const rule = { rule: 3, keep: { outputs: 1, arguments: 1, evidence: null } }
+  expect(removeFromCalls(object, rule, { after: -1, last: 1 })?.next).toBeNull()
+  expect(removeJournals(object, rule, { after: -1, last: 1 })?.next).toBeNull()
+  for (const [i, store] of stores.entries()) {
+    expect(store.journal(ids[i] ?? '', 0)).toHaveLength(4)
+    expect([store.attestation(1), store.snapshot('snapshot')]).not.toContain(undefined)
+  }
+})
+
+const raise = (): never => {
+  throw new Error('there is no such entry')
+}

@@ -4,7 +4,7 @@ import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, test } from 'vitest'
-import type { Page, Row } from '../../../edge/archive/entry.ts'
+import { namesOf, type Page, type Row, sealIndex, sealPart } from '../../../edge/archive/entry.ts'
 import { mayRest } from '../../../edge/run/sealing/rest.ts'
 import { ROOT } from '../../../infra/state.ts'
 import { LIMITS } from '../../../shared/limits.ts'
@@ -27,6 +27,9 @@ const { ObjectStore } = (await import(/* @vite-ignore */ join(ROOT, 'edge/run/ob
 }
 const { sealIfRested } = (await import(/* @vite-ignore */ join(ROOT, 'edge/run/sealing/sealing.ts'))) as {
   sealIfRested: (runs: object) => Promise<void>
+}
+const { Archived } = (await import(/* @vite-ignore */ join(ROOT, 'edge/run/sealing/archived.ts'))) as {
+  Archived: new (runs: object) => { ids(): Promise<ReadonlyMap<number, string>>; forgetIds(): void }
 }
 
 const KEY = JSON.stringify(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }))
@@ -123,4 +126,25 @@ test('the alarm of an object that has not rested reads neither its calls nor its
   })
   expect(armed).toEqual([last + LIMITS.seal_after_s * 1_000])
   expect(statements.filter((text) => /from "(?:calls|journal)"/.test(text))).toEqual([])
+})
+
+test('the parts of an export read the ids of sealed runs once, not the whole entry each', async () => {
+  const [id, record] = [1, JSON.stringify({ id: RUN })]
+  const part = sealPart([{ table: 'run', rows: [{ id, record }] }])
+  const ref = { digest: part.digest, first: 0, weight: 1, names: namesOf([RUN]), ranges: null }
+  const index = sealIndex(RUN, { migration: 4, next: 1, parts: [ref] })
+  let reads = 0
+  const archive = {
+    index: async () => index,
+    parts: async () => {
+      reads++
+      return [part]
+    },
+  }
+  const store = new ObjectStore(objectOn(new DatabaseSync(':memory:')))
+  const archived = new Archived({ env: { ARCHIVE: { getByName: () => archive } }, store, name: `t/${RUN}` })
+  for (let i = 0; i < 3; i++) expect(await archived.ids()).toEqual(new Map([[0, RUN]]))
+  expect(reads).toBe(1)
+  archived.forgetIds()
+  expect([await archived.ids(), reads]).toEqual([new Map([[0, RUN]]), 2])
 })

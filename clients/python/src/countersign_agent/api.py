@@ -870,11 +870,52 @@ class CallRemovedArguments(_CallRemovedArgumentsRequired, _CallRemovedArgumentsO
     """Fields of `CallRemovedArguments`."""
 
 
+_CallRemovedEvidenceEntryRequired = TypedDict("_CallRemovedEvidenceEntryRequired", {
+    "seq": int,
+    "hash": str,
+})
+_CallRemovedEvidenceEntryOptional = TypedDict("_CallRemovedEvidenceEntryOptional", {
+}, total=False)
+
+
+class CallRemovedEvidenceEntry(_CallRemovedEvidenceEntryRequired, _CallRemovedEvidenceEntryOptional):
+    """Fields of `CallRemovedEvidenceEntry`."""
+
+
+_CallRemovedEvidenceHeadRequired = TypedDict("_CallRemovedEvidenceHeadRequired", {
+    "seq": int,
+    "hash": str,
+})
+_CallRemovedEvidenceHeadOptional = TypedDict("_CallRemovedEvidenceHeadOptional", {
+}, total=False)
+
+
+class CallRemovedEvidenceHead(_CallRemovedEvidenceHeadRequired, _CallRemovedEvidenceHeadOptional):
+    """Fields of `CallRemovedEvidenceHead`."""
+
+
+_CallRemovedEvidenceRequired = TypedDict("_CallRemovedEvidenceRequired", {
+    "at_ms": int,
+    "rule": int,
+    "days": int,
+    "statement_sha256": str,
+    "entry": CallRemovedEvidenceEntry,
+    "head": CallRemovedEvidenceHead,
+})
+_CallRemovedEvidenceOptional = TypedDict("_CallRemovedEvidenceOptional", {
+}, total=False)
+
+
+class CallRemovedEvidence(_CallRemovedEvidenceRequired, _CallRemovedEvidenceOptional):
+    """Fields of `CallRemovedEvidence`."""
+
+
 _CallRemovedRequired = TypedDict("_CallRemovedRequired", {
 })
 _CallRemovedOptional = TypedDict("_CallRemovedOptional", {
     "outputs": CallRemovedOutputs,
     "arguments": CallRemovedArguments,
+    "evidence": CallRemovedEvidence,
 }, total=False)
 
 

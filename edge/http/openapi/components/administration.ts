@@ -1,6 +1,6 @@
 // Tools, agents, operators, secrets and workers, which operators administer; and tenants.
 
-import { Removal } from '../../../../shared/evidence/removal.ts'
+import { EvidenceRemoval, Removal } from '../../../../shared/evidence/removal.ts'
 import { Credential } from '../../../../shared/plan/plan.ts'
 import { OPERATORS } from '../../../../shared/routes/operators.ts'
 import { TENANTS } from '../../../../shared/routes/tenants.ts'
@@ -97,7 +97,9 @@ const { executor: _executor, limits: _limits, ...CONTRACT } = TOOL
 export const ADMINISTRATION: Readonly<Record<string, Component>> = {
   Keep: object(Keep, 'For how many days after the last event of a run it is kept. `null`: for ever.', {
     outputs: 'What its calls wrote. Never longer than `arguments`.',
-    arguments: 'The arguments of its calls, their plans, and the cards of their approvals.',
+    arguments:
+      'The arguments of its calls, their plans, and the cards of their approvals. Never longer than `evidence`.',
+    evidence: 'Journals, attestations, approvals and policy snapshots. Digests stay.',
   }),
   RetentionRule: object(RetentionRule, 'How long a tenant keeps what it has of ended runs.', {
     rule: 'Its number in the tenant, which each removal names.',
@@ -119,6 +121,15 @@ export const ADMINISTRATION: Readonly<Record<string, Component>> = {
   Removed: object(Removed, 'What the retention rule has removed of a call.', {
     outputs: '',
     arguments: '',
+    evidence: '',
+  }),
+  EvidenceRemoval: object(EvidenceRemoval, 'What is left of the evidence of a call.', {
+    at_ms: 'When, in milliseconds since 1970.',
+    rule: 'The number of the retention rule.',
+    days: 'For how many days that rule keeps it.',
+    statement_sha256: 'The SHA-256 of the signed bytes of its attestation.',
+    entry: 'The journal entry that ended it. Its hash is a leaf of the log.',
+    head: 'The last entry of the journal of its run.',
   }),
   ToolContract: base(
     object(

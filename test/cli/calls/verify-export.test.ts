@@ -1,0 +1,142 @@
+// Promise: `countersign verify --export` accepts a tombstone that the edge signed in place of evidence that
+// a retention rule has removed, and nothing else in its place.
+
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { verifyExport } from '../../../cli/calls/verify-export.ts'
+import { sha256 } from '../../../shared/bytes/json.ts'
+import { type Signer, seal } from '../../../shared/evidence/dsse.ts'
+import { entryHash, GENESIS, type JournalEntry } from '../../../shared/evidence/journal.ts'
+import { TOMBSTONE_TYPE, type Tombstone } from '../../../shared/evidence/removal.ts'
+import type { ExportLine } from '../../../shared/wire/exports.ts'
+import { EDGE, KEYS, STRANGER } from '../../shared/evidence.ts'
+
+const ULID = '01KA5XJ3M0000000000000000A'
+const RUN = `run_${ULID}`
+const [FIRST, SECOND] = [`call_${ULID}_1`, `call_${ULID}_2`]
+/** Signs with a key of its own, under the id of the edge's key. */
+const FORGER: Signer = { ...STRANGER, kid: EDGE.kid }
+const REMOVED = { at_ms: 1_763_000_000_000, rule: 3, days: 30 }
+
+/** The journal of two calls: the first was denied, the second waits. */
+const journal: JournalEntry[] = []
+for (const [kind, call, body] of [
+  ['allowed', FIRST, {}],
+  ['denied', FIRST, { attestation: 'att_1' }],
+  ['approval_requested', SECOND, {}],
+] as const) {
+  const entry = {
+    seq: journal.length + 1,
+    at_ms: 1,
+    kind,
+    call,
+    body,
+    prev: journal.at(-1)?.hash ?? GENESIS.hash,
+  }
+  journal.push({ ...entry, hash: entryHash(entry) })
+}
+const at = (seq: number) => ({ seq, hash: journal[seq - 1]?.hash ?? '' })
+
+const ofCall = (more: object = {}) =>
+  ({
+    of: 'call',
+    tenant: 'default',
+    call: FIRST,
+    state: 'denied',
+    digest: sha256('call'),
+    attestation: 'att_1',
+    removed: { ...REMOVED, statement_sha256: sha256('statement'), entry: at(2), head: at(2) },
+    ...more,
+  }) as Tombstone
+const ofJournal = (seq: number) =>
+  ({ of: 'journal', tenant: 'default', run: RUN, head: at(seq), removed: REMOVED }) as Tombstone
+const line = (tombstone: Tombstone, signer: Signer = EDGE): ExportLine => ({
+  kind: 'tombstone',
+  envelope: seal(TOMBSTONE_TYPE, tombstone, signer),
+})
+const run: ExportLine = {
+  kind: 'run',
+  run: {
+    id: RUN,
+    agent: 'dev',
+    session: 's',
+    channel: null,
+    device: null,
+    budget: { max_calls_per_run: 10, execution_timeout_ms: 1, max_denied_per_run: 1 },
+    state: 'open',
+    used: { calls: 1, denied: 1 },
+    created_at_ms: 1,
+    journal: { seq: 3, head: at(3).hash },
+  },
+}
+const entries = (...some: readonly number[]) =>
+  some.map((seq) => ({ kind: 'entry', run: RUN, entry: journal[seq - 1] }) as ExportLine)
+
+/** Verifies an export of these lines; returns the names of the checks that fail, and what it is about. */
+function verify(lines: readonly ExportLine[]) {
+  const dir = mkdtempSync(join(tmpdir(), 'countersign-verify-'))
+  onTestFinished(() => rmSync(dir, { recursive: true }))
+  const part: ExportLine = {
+    kind: 'part',
+    format: 'countersign-export/v1',
+    tenant: 'default',
+    object: RUN,
+    from: '0.0.0',
+  }
+  const text = `${[part, ...lines, { kind: 'end', next: null }].map((one) => JSON.stringify(one)).join('\n')}\n`
+  const file = join(dir, RUN, `0.0.0-${sha256(text)}.jsonl`)
+  mkdirSync(dirname(file))
+  writeFileSync(file, text)
+  const { checks, about } = verifyExport(dir, KEYS)
+  return {
+    failed: checks.flatMap(({ name, ok }) => (ok ? [] : [name.split(' ').slice(0, 4).join(' ')])),
+    about,
+  }
+}
+
+test('a run whose journal and calls were removed verifies by its tombstones, which are counted', () => {
+  const { failed, about } = verify([run, line(ofJournal(2)), ...entries(3), line(ofCall())])
+  expect(failed).toEqual([])
+  expect(about['removed']).toBe('the evidence of 1 calls, by retention rule 3')
+})
+
+test('a call that was removed before its journal verifies by the entry that is still there', () => {
+  expect(verify([run, ...entries(1, 2, 3), line(ofCall())]).failed).toEqual([])
+})
+
+test('J01 nothing is taken for removed that the edge did not sign as removed', () => {
+  const { failed } = verify([run, line(ofJournal(2)), ...entries(3), line(ofCall())])
+  expect(failed).toEqual([])
+  const signed = 'an edge key signed'
+  const whole = 'each journal is whole,'
+  const named = 'the attestations are exactly'
+  const cases: [readonly ExportLine[], string[]][] = [
+    [
+      [run, line(ofJournal(2), STRANGER), ...entries(3), line(ofCall())],
+      [whole, whole, signed, named],
+    ],
+    [[run, line(ofJournal(2)), ...entries(3), line(ofCall(), FORGER)], [signed]],
+    [
+      [run, ...entries(1, 2, 3), line(ofCall(), FORGER)],
+      [signed, named],
+    ],
+    [
+      [run, ...entries(1, 2, 3), line(ofCall({ tenant: 'acme' }))],
+      [signed, named],
+    ],
+    [[run, ...entries(1, 2, 3), line(ofJournal(3))], [named]],
+    [[run, line(ofJournal(1)), ...entries(2, 3)], [named]],
+    [
+      [run, ...entries(3), line(ofCall())],
+      [whole, whole, named],
+    ],
+    [
+      [run, line(ofJournal(1)), ...entries(3), line(ofCall())],
+      [whole, whole, named],
+    ],
+    [[run, line(ofJournal(2)), line(ofCall())], [whole]],
+  ]
+  for (const [lines, expected] of cases) expect(verify(lines).failed).toEqual(expected)
+})
