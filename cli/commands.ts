@@ -13,9 +13,11 @@ import { STANDING } from './approvals/standing.ts'
 import { CALL_FILES } from './calls/call-files.ts'
 import { CALLS } from './calls/calls.ts'
 import { exportRuns } from './calls/export.ts'
+import { KEYS } from './calls/keys.ts'
 import { verify } from './calls/verify.ts'
 import { CHANNELS } from './channels/channels.ts'
 import { backup } from './host/backup.ts'
+import { EDGE_KEYS } from './host/edge-keys.ts'
 import { restore } from './host/restore.ts'
 import { POLICY_CHECKS } from './policy/check.ts'
 import { explain } from './policy/explain.ts'
@@ -35,6 +37,8 @@ import { wrap } from './upstreams/wrap.ts'
 export const COMMANDS: readonly Command[] = [
   ...CALLS,
   ...CALL_FILES,
+  ...EDGE_KEYS,
+  ...KEYS,
   verify,
   exportRuns,
   ...EXPORT_TARGET,

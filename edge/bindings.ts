@@ -1,10 +1,10 @@
 // The bindings of the edge: typed access to its environment, its keys and its Durable Objects. No
 // other file reads the environment.
 
-import { hkdfSync } from 'node:crypto'
 import { z } from 'zod'
-import type { PrivateJwk, Signer } from '../shared/evidence/dsse.ts'
-import { signerFromJwk } from '../shared/evidence/dsse.ts'
+import type { Envelope, Signer } from '../shared/evidence/dsse.ts'
+import { derive, edgeKeys, edgeSigner, readKeyRing, vaultId } from '../shared/evidence/key-ring.ts'
+import type { KeyEntry } from '../shared/evidence/keys.ts'
 import { INSTALLATION_LOG, runObjectName } from '../shared/ids.ts'
 import { LIMITS } from '../shared/limits.ts'
 import { Restore } from '../shared/wire/restore.ts'
@@ -40,7 +40,10 @@ export type Env = {
   TRANSPILER: Fetcher
   /** Creates the isolates that run skills. */
   LOADER: WorkerLoader
-  /** Ed25519 private JWK. It signs everything that the edge vouches for. */
+  /**
+   * An Ed25519 private JWK, or a key ring (shared/evidence/key-ring.ts) after the first rotation. It
+   * signs everything that the edge vouches for, and all other keys are derived from it.
+   */
   EDGE_SIGNING_KEY: string
   /** SHA-256 of the key with which the first operator enters a new installation. */
   ROOT_OPERATOR_HASH: string
@@ -76,10 +79,15 @@ export const DEFAULT_TENANT = 'default'
 
 export type Identity = {
   signer: Signer
+  /** The public keys of the edge, the first one first, and the links that lead to the others. */
+  edgeKeys: readonly KeyEntry[]
+  keyChain: readonly Envelope[]
   idKey: Buffer
   linkKey: Buffer
   markKey: Buffer
-  vaultKey: Buffer
+  /** New values are sealed with the first; the others open what an earlier key has sealed. */
+  vaultKeys: readonly Buffer[]
+  vaultId: string
   webhookKey: Buffer
   mcpKey: Buffer
   publicUrl: string
@@ -95,27 +103,25 @@ const Seconds = z.coerce.number().int().min(1)
 
 let cached: { key: string; identity: Identity } | undefined
 
-/**
- * Parsed once per isolate. All other keys are derived, so that an installation has one secret to
- * keep.
- */
+/** Parsed once per isolate. All keys are in one variable, so that an installation has one secret to keep. */
 export function identityOf(env: Env): Identity {
   if (cached?.key === env.EDGE_SIGNING_KEY) return cached.identity
-  const jwk = JSON.parse(env.EDGE_SIGNING_KEY) as PrivateJwk // our own secret, which set-up wrote
+  const read = readKeyRing(JSON.parse(env.EDGE_SIGNING_KEY))
+  if (!read.ok) throw new Error(`EDGE_SIGNING_KEY can’t be used: ${read.error}`)
+  const ring = read.value
   // A mark that can't be read throws: without it a call of the backup could run again (L2, L6).
   const restore = env.RESTORED === undefined ? null : Restore.parse(JSON.parse(env.RESTORED))
-  const derive = (use: string) =>
-    Buffer.from(
-      hkdfSync('sha256', Buffer.from(jwk.d, 'base64url'), Buffer.alloc(0), `countersign ${use} v1`, 32),
-    )
   const identity = {
-    signer: signerFromJwk(jwk),
-    idKey: derive('run id'),
-    linkKey: derive('approval link'),
-    markKey: derive('hidden value'),
-    vaultKey: derive('vault'),
-    webhookKey: derive('agent webhook'),
-    mcpKey: derive('mcp state'),
+    signer: edgeSigner(ring),
+    edgeKeys: edgeKeys(ring),
+    keyChain: ring.chain,
+    idKey: Buffer.from(ring.ids, 'base64url'),
+    linkKey: derive(ring.root, 'approval link'),
+    markKey: derive(ring.root, 'hidden value'),
+    vaultKeys: ring.vaults.map((key) => Buffer.from(key, 'base64url')),
+    vaultId: vaultId(ring),
+    webhookKey: derive(ring.root, 'agent webhook'),
+    mcpKey: derive(ring.root, 'mcp state'),
     publicUrl: env.PUBLIC_URL.replace(/\/$/, ''),
     restore,
     restores: restore?.restores ?? 0,

@@ -77,7 +77,7 @@ const redisAt = await redisPort(state, () => Promise.resolve(true))
 const url = process.env['COUNTERSIGN_PUBLIC_URL'] || `http://127.0.0.1:${port}`
 
 redisSpec(state, program, redisAt, secrets)
-edgeSpec(state, build, { host: '127.0.0.1', port, redisPort: redisAt }, secrets)
+edgeSpec(state, build, { host: '127.0.0.1', port, redisPort: redisAt })
 const variables = Object.entries(edgeEnv(secrets, redisAt, url)).map(
   ([name, value]) => `${name}='${value}'\n`,
 )

@@ -5,7 +5,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import type { z } from 'zod'
-import type { Keys } from '../shared/evidence/bundle.ts'
+import type { Keys } from '../shared/evidence/keys.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 import { bearer, type Client, client, type Problem } from '../shared/routes/client.ts'
 import { ProcessToolSpec } from '../shared/wire/tools.ts'

@@ -142,9 +142,7 @@ async function makeParts(
     operator: operatorClient(url, secrets.operator),
     redis: new Child(redisSpec(state, program, redisAt, secrets), say),
     edge: new Child(
-      options.edge === 'wrangler'
-        ? wranglerSpec(state, edgeAt, secrets)
-        : edgeSpec(state, build, edgeAt, secrets),
+      options.edge === 'wrangler' ? wranglerSpec(state, edgeAt, secrets) : edgeSpec(state, build, edgeAt),
       say,
     ),
     worker: new Child(workerSpec(state, options.workerProgram), say),

@@ -22,6 +22,7 @@ import { createServer } from 'node:net'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { PrivateJwk } from '../shared/evidence/dsse.ts'
+import type { KeyRing } from '../shared/evidence/key-ring.ts'
 import { mintInstallationKey, mintKey } from '../shared/ids.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 
@@ -43,8 +44,11 @@ export type State = {
 }
 
 export type Secrets = {
-  /** Ed25519 private key as JWK: signs grants, countersigns attestations, signs checkpoints. */
-  readonly edge: PrivateJwk
+  /**
+   * Ed25519 private key as JWK, and a key ring once `countersign keys rotate` has run: signs grants,
+   * countersigns attestations, signs checkpoints.
+   */
+  readonly edge: PrivateJwk | KeyRing
   /** The key of the first operator. The edge gets only its hash. */
   readonly operator: string
   /**
@@ -55,6 +59,9 @@ export type Secrets = {
   /** Passwords of the two Redis users. */
   readonly redis: { readonly edge: string; readonly worker: string }
 }
+
+/** The private part of the edge's signing key, for a search of what a process leaves. */
+export const signingSecret = ({ edge }: Secrets): string => ('d' in edge ? edge : edge.signing).d
 
 /** A sentence for the person at the terminal. */
 export type Refusal = string

@@ -9,7 +9,7 @@ import { type ChildSpec, pdeathsig } from './child-process.ts'
 import type { EdgeBuild } from './edge-build.ts'
 import { publicNetwork } from './public-network.ts'
 import { redisUrl } from './redis.ts'
-import { ROOT, type Secrets, type State, sealAfter, writePrivate } from './state.ts'
+import { ROOT, readSecrets, type Secrets, type State, sealAfter, writePrivate } from './state.ts'
 
 export const COMPATIBILITY_DATE = '2026-11-01'
 
@@ -170,7 +170,7 @@ function restoreOf(objects: string): string | undefined {
   return existsSync(file) ? JSON.stringify(Restore.parse(JSON.parse(readFileSync(file, 'utf8')))) : undefined
 }
 
-export function edgeSpec(state: State, build: EdgeBuild, at: EdgeEndpoints, secrets: Secrets): ChildSpec {
+export function edgeSpec(state: State, build: EdgeBuild, at: EdgeEndpoints): ChildSpec {
   const bundle = join(state.edge, 'bundle')
   const objects = join(state.edge, 'objects')
   const config = join(state.edge, 'config.capnp')
@@ -193,7 +193,11 @@ export function edgeSpec(state: State, build: EdgeBuild, at: EdgeEndpoints, secr
   return {
     name: 'edge',
     argv: pdeathsig([join(ROOT, 'node_modules/workerd/bin/workerd'), 'serve', '--experimental', config]),
-    env: { PATH: '/usr/bin:/bin', LANG: 'C.UTF-8', ...edgeEnv(secrets, at.redisPort, at.publicUrl ?? url) },
+    /** Read at each start, because `countersign keys rotate` changes the edge's key. */
+    get env() {
+      const own = edgeEnv(readSecrets(state), at.redisPort, at.publicUrl ?? url)
+      return { PATH: '/usr/bin:/bin', LANG: 'C.UTF-8', ...own }
+    },
     cwd: state.edge,
     log: join(state.log, 'edge.log'),
     ready: () => answersReady(url),

@@ -7,7 +7,8 @@ import type { Tier } from '../shared/plan/plan.ts'
 import { SPOOL_BOUNDS, Spool } from './calls/spool.ts'
 import { type Config, readConfig, refuseRoot } from './config.ts'
 import { openEdgeLink, openUnsignedLink } from './link/client.ts'
-import { type Identity, keyPath, pins, readIdentity } from './link/identity.ts'
+import { followedFrom } from './link/edge-keys.ts'
+import { type Identity, keyPath, type PinnedEdge, readIdentity } from './link/identity.ts'
 import { prove, withEquipment } from './proof/proof.ts'
 import { checkRedis } from './queue/doorbells.ts'
 import { lowCounts, SYSCTL_FILE } from './sandbox/limits/host-counts.ts'
@@ -106,6 +107,9 @@ async function checkServices(config: Config, tiers: readonly Tier[], report: Rep
   checkSpool(config, report)
 }
 
+const pinnedText = ({ edge }: Identity, { edge: { kid } }: PinnedEdge): string =>
+  kid === edge.kid ? `${kid}, as pinned` : `${kid}, which the pinned ${edge.kid} has introduced`
+
 async function checkEdge(
   config: Config,
   identity: Identity | undefined,
@@ -121,12 +125,14 @@ async function checkEdge(
     'start the edge, or correct `edge_url` and `tenant`',
   )
   if (identity === undefined || !keys.ok) return
-  const pinned = pins(identity, keys.value)
+  const pinned = followedFrom(identity, keys.value)
   report(
     'edge key',
-    pinned,
-    pinned ? `${identity.edge.kid}, as pinned` : `${identity.edge.kid} is not among its keys`,
-    'if the edge’s key was changed on purpose, remove the key file and enrol again',
+    pinned.ok,
+    pinned.ok
+      ? pinnedText(identity, pinned.value)
+      : `its keys do not continue ${identity.edge.kid}: ${pinned.error}`,
+    'correct `edge_url`; if this is a new installation, remove the key file and enrol again',
   )
 
   const link = openEdgeLink(config.edge_url, identity)

@@ -20,7 +20,8 @@ import type { Config, Refusal } from './config.ts'
 import { errorReport } from './host/error-report.ts'
 import type { Log } from './host/log.ts'
 import { type EdgeLink, openEdgeLink } from './link/client.ts'
-import { type Identity, makeHome, pins, readIdentity } from './link/identity.ts'
+import { EdgeKeys } from './link/edge-keys.ts'
+import { type Identity, makeHome, readIdentity } from './link/identity.ts'
 import { type ProvenSandbox, prove, signedProof, withEquipment } from './proof/proof.ts'
 import { ProofSchedule } from './proof/schedule.ts'
 import { DoorbellIntake } from './queue/doorbell-intake.ts'
@@ -98,10 +99,10 @@ async function work(begun: Begun): Promise<Result<void, Refusal>> {
   const refused = new AbortController()
   const stop = AbortSignal.any([begun.stop, refused.signal])
   const parts = startParts(begun, stop)
-  const { link, settling, heartbeat } = parts
+  const { settling, heartbeat } = parts
   settling.adopt(begun.left) // results of an earlier process go before new calls
   const edge = (await before(stop, heartbeat.first))
-    ? await isPinnedEdge(link, begun.identity, stop)
+    ? await isPinnedEdge(parts, begun.identity, stop)
     : ok(undefined)
   if (!edge.ok) refused.abort()
   if (!stop.aborted) await parts.proofs.send(parts.proving.proven)
@@ -120,6 +121,7 @@ type Parts = ReturnType<typeof startParts>
  */
 function startParts({ config, identity, spool, proven, proveAgain, log }: Begun, stop: AbortSignal) {
   const link = openEdgeLink(config.edge_url, identity)
+  const edgeKeys = new EdgeKeys(identity, link, log)
   const running = new CallsInFlight()
   const settling = new SettlementSender(link, spool, identity.signer, log)
   const runFolders = openRunFolders(config, proven, log)
@@ -141,6 +143,7 @@ function startParts({ config, identity, spool, proven, proveAgain, log }: Begun,
   const unwatch = [watchSpool(spool, intake, log), proveOnHangup(proving)]
   return {
     link,
+    edgeKeys,
     process: processId,
     running,
     settling,
@@ -280,7 +283,7 @@ function openRunFolders(
  * nothing from us.
  */
 async function isPinnedEdge(
-  link: EdgeLink,
+  { link, edgeKeys }: Pick<Parts, 'link' | 'edgeKeys'>,
   identity: Identity,
   stop: AbortSignal,
 ): Promise<Result<void, Refusal>> {
@@ -291,9 +294,10 @@ async function isPinnedEdge(
   })
   if (!keys.ok)
     return stop.aborted ? ok(undefined) : err(`the edge does not return its keys: ${keys.error.detail}`)
-  if (pins(identity, keys.value)) return ok(undefined)
+  const followed = edgeKeys.follow(keys.value)
+  if (followed.ok) return followed
   return err(
-    `the edge does not have the key \`${identity.edge.kid}\` that this worker pinned; correct \`edge_url\`, or remove the key file and enrol again if the key was changed on purpose`,
+    `the edge does not continue the key \`${identity.edge.kid}\` that this worker pinned (${followed.error}); correct \`edge_url\`, or remove the key file and enrol again if this is a new installation`,
   )
 }
 

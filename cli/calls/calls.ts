@@ -7,11 +7,11 @@ import { err, ok } from '../../shared/result.ts'
 import type { Call } from '../../shared/wire/calls.ts'
 import type { Command, CommandContext, CommandResult, Trouble } from '../shell/command.ts'
 import { command, usage } from '../shell/command.ts'
-import { writeText } from '../shell/files.ts'
 import { ARGUMENTS, CALL_EXITS, parseCallId, readArguments } from '../shell/json-input.ts'
 import type { Paint } from '../shell/terminal-text.ts'
-import { columns, inline, json, listing, time } from '../shell/terminal-text.ts'
+import { columns, inline, listing, time } from '../shell/terminal-text.ts'
 import { FILE_FLAG, fileRefs, readFiles, uploadFiles } from './call-files.ts'
+import { emitEvidence, OUTPUT } from './evidence-file.ts'
 import { followOne, followToEnd } from './follow.ts'
 import { listCalls, listRuns } from './lists.ts'
 import { cancelling, exitsWithZero, rawOutput, showCall } from './render.ts'
@@ -20,7 +20,6 @@ const WAIT = { value: 'S', what: `seconds to wait for its end, at most ${LIMITS.
 const RAW = {
   what: 'print only the program’s standard output, byte for byte; refused if that goes to a terminal',
 } as const
-const FILE = { value: 'FILE', short: 'o', what: 'write it to this file' } as const
 const CALL = { CALL: 'the call’s id' } as const
 const RUN = { RUN: 'the run’s id' } as const
 const DEFAULT_WAIT_S = 30
@@ -210,7 +209,7 @@ async function runSummary(
 const journal = command({
   words: ['runs', 'journal'],
   args: RUN,
-  flags: { output: FILE },
+  flags: { output: OUTPUT },
   does: 'Show the journal of a run, its hash-chained events; `countersign verify --journal` checks the saved file',
   key: 'either',
   async run({ args, flags, api, paint }) {
@@ -236,7 +235,7 @@ const journal = command({
 const attestation = command({
   words: ['attestation'],
   args: CALL,
-  flags: { output: FILE },
+  flags: { output: OUTPUT },
   does: 'Fetch the attestation of an ended call and all else that `countersign verify` needs, except the keys',
   key: 'either',
   examples: [
@@ -255,7 +254,7 @@ const attestation = command({
 const snapshot = command({
   words: ['calls', 'snapshot'],
   args: CALL,
-  flags: { output: FILE },
+  flags: { output: OUTPUT },
   does: 'Fetch the policy snapshot under which a call was decided; `countersign verify --snapshot` checks it',
   key: 'either',
   async run({ args, flags, api }) {
@@ -265,35 +264,6 @@ const snapshot = command({
     return read.ok ? emitEvidence(read.value, flags.output) : read
   },
 })
-
-const keys = command({
-  words: ['keys'],
-  args: {},
-  flags: {
-    output: FILE,
-    tenant: { value: 'NAME', what: 'the tenant (default: the one of COUNTERSIGN_KEY, or else `default`)' },
-  },
-  does: 'Fetch the public keys of the edge and of one tenant’s workers',
-  key: 'none',
-  examples: ['countersign keys --tenant acme -o keys.json'],
-  async run({ flags, api, tenant }) {
-    const read = await api('keys', { query: { tenant: flags.tenant ?? tenant() } })
-    return read.ok ? emitEvidence(read.value, flags.output) : read
-  },
-})
-
-/** Writes evidence to the file that `-o` names, or prints it to standard output. */
-function emitEvidence(value: unknown, path: string | undefined, text = json(value)): Awaited<CommandResult> {
-  if (path === undefined) return ok({ ok: true, json: value, text })
-  const written = writeText(path, json(value))
-  return written.ok
-    ? ok({
-        ok: true,
-        json: { file: path, bytes: written.value },
-        text: `wrote ${inline(path)}, ${written.value} bytes\n`,
-      })
-    : written
-}
 
 export const CALLS: readonly Command[] = [
   call,
@@ -307,5 +277,4 @@ export const CALLS: readonly Command[] = [
   journal,
   attestation,
   snapshot,
-  keys,
 ]

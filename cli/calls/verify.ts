@@ -2,8 +2,9 @@
 // Reads local files only. The checks themselves are in shared/evidence/, which the edge uses too.
 
 import type { Check } from '../../shared/evidence/bundle.ts'
-import { Bundle, Keys, verifyBundle } from '../../shared/evidence/bundle.ts'
+import { Bundle, verifyBundle } from '../../shared/evidence/bundle.ts'
 import { verifyChain } from '../../shared/evidence/journal.ts'
+import { followChain, type Keys, readKeys } from '../../shared/evidence/keys.ts'
 import { decidedUnder, PolicySnapshot } from '../../shared/evidence/policy-snapshot.ts'
 import type { Statement } from '../../shared/evidence/statement.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
@@ -22,6 +23,10 @@ export const verify: Command = command({
     keys: {
       value: 'KEYS',
       what: 'the public keys to trust, from `countersign keys`; get them once, from somebody you trust',
+    },
+    pinned: {
+      value: 'KEYS',
+      what: 'a key file that you have trusted before: the chain in the one of `--keys` must lead on from it',
     },
     call: { value: 'CALL', what: 'also check that the bundle is about this call' },
     snapshot: {
@@ -48,7 +53,7 @@ export const verify: Command = command({
   ],
   run: async ({ args, flags, paint }) => {
     if (flags.journal !== undefined) {
-      const stray = args.FILE ?? flags.keys ?? flags.call ?? flags.snapshot
+      const stray = args.FILE ?? flags.keys ?? flags.pinned ?? flags.call ?? flags.snapshot
       return stray === undefined
         ? verifyJournal(flags.journal, flags.head, paint)
         : err(usage(`\`--journal\` checks a journal alone; leave out \`${stray}\``))
@@ -59,7 +64,7 @@ export const verify: Command = command({
         return err(usage(`\`--export\` checks exported runs alone; leave out \`${stray}\``))
       return flags.keys === undefined
         ? err(usage('`--keys` is missing; usage: countersign verify --export PATH --keys KEYS'))
-        : verifyExported(flags.export, flags.keys, paint)
+        : verifyExported(flags.export, { file: flags.keys, pinned: flags.pinned }, paint)
     }
     if (flags.head !== undefined) return err(usage('`--head` needs `--journal FILE`'))
     if (args.FILE === undefined)
@@ -68,14 +73,17 @@ export const verify: Command = command({
       return err(usage('`--keys` is missing; usage: countersign verify FILE --keys KEYS'))
     if (args.FILE === '-' && flags.keys === '-')
       return err(usage('standard input can’t be both the bundle and the keys'))
-    return verifyFile(args.FILE, flags.keys, flags, paint)
+    return verifyFile(args.FILE, { file: flags.keys, pinned: flags.pinned }, flags, paint)
   },
 })
 
 type Expected = { readonly call: string | undefined; readonly snapshot: string | undefined }
 
-async function verifyExported(path: string, keyFile: string, paint: Paint): CommandResult {
-  const keys = readKeys(keyFile, paint)
+/** The key file, and one that was trusted before it, if any. */
+type KeyFiles = { readonly file: string; readonly pinned: string | undefined }
+
+async function verifyExported(path: string, keyFiles: KeyFiles, paint: Paint): CommandResult {
+  const keys = trustedKeys(keyFiles, paint)
   if (!keys.ok) return keys.error
   try {
     const { checks, about } = verifyExport(path, keys.value)
@@ -86,17 +94,34 @@ async function verifyExported(path: string, keyFile: string, paint: Paint): Comm
 }
 
 /** Its error is the result that the command returns. */
-function readKeys(file: string, paint: Paint): Result<Keys, Awaited<CommandResult>> {
-  const json = readJson(file)
-  if (!json.ok) return err(json)
-  const keys = Keys.safeParse(json.value)
-  return keys.success
-    ? ok(keys.data)
-    : err(verdict([failedCheck('the key file is well-formed', issue(keys.error))], {}, paint))
+function trustedKeys({ file, pinned }: KeyFiles, paint: Paint): ReturnType<typeof keysIn> {
+  const keys = keysIn(file, paint)
+  if (!keys.ok || pinned === undefined) return keys
+  const before = keysIn(pinned, paint)
+  if (!before.ok) return before
+  const followed = followChain(before.value, keys.value)
+  return followed.ok
+    ? followed
+    : err(verdict([failedCheck('the key file continues the pinned one', followed.error)], {}, paint))
 }
 
-async function verifyFile(file: string, keyFile: string, expected: Expected, paint: Paint): CommandResult {
-  const keys = readKeys(keyFile, paint)
+function keysIn(file: string, paint: Paint): Result<Keys, Awaited<CommandResult>> {
+  const json = readJson(file)
+  if (!json.ok) return err(json)
+  const keys = readKeys(json.value)
+  return keys.ok
+    ? keys
+    : err(
+        verdict(
+          [failedCheck('the key file is well-formed', `${keys.error.at}: ${keys.error.detail}`)],
+          {},
+          paint,
+        ),
+      )
+}
+
+async function verifyFile(file: string, keyFiles: KeyFiles, expected: Expected, paint: Paint): CommandResult {
+  const keys = trustedKeys(keyFiles, paint)
   if (!keys.ok) return keys.error
   const bundleJson = readJson(file)
   if (!bundleJson.ok) return unreadableVerdict(bundleJson.error, 'the bundle can be read', paint)

@@ -4,6 +4,7 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { edgeSigner } from '../../shared/evidence/key-ring.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import { RESTORE_FILE, Restore } from '../../shared/wire/restore.ts'
@@ -70,7 +71,7 @@ function makeFolder(folder: string): Result<true, Trouble> {
 }
 
 async function backUp(installation: Installation, folder: string): Promise<Result<Taken, Trouble>> {
-  const { objects, signer } = installation
+  const { objects, ring } = installation
   const to = join(folder, 'objects')
   const cut = await copyAtOneMoment(objects, to)
   if (!cut.ok) return cut
@@ -98,7 +99,7 @@ async function backUp(installation: Installation, folder: string): Promise<Resul
     files: paths.map((path) => ({ path, ...summarise(join(to, path)) })),
   }
   syncDisk(folder)
-  const sealed = sealManifest(manifest, signer)
+  const sealed = sealManifest(manifest, edgeSigner(ring))
   if (sealed.length > LIMITS.backup_manifest_bytes)
     return err(
       trouble(

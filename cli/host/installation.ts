@@ -4,7 +4,7 @@
 import { existsSync, globSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { parseJson } from '../../shared/bytes/json.ts'
-import { type PrivateJwk, type Signer, signerFromJwk } from '../../shared/evidence/dsse.ts'
+import { type KeyRing, readKeyRing } from '../../shared/evidence/key-ring.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import type { Trouble } from '../shell/command.ts'
 import { trouble } from '../shell/command.ts'
@@ -15,7 +15,7 @@ const SECRETS_BYTES = 64 * 1024
 /** O_WRONLY and O_RDWR in the flags of an open file. */
 const WRITABLE = 0o3
 
-export type Installation = { readonly dir: string; readonly objects: string; readonly signer: Signer }
+export type Installation = { readonly dir: string; readonly objects: string; readonly ring: KeyRing }
 
 /** `secrets.json` says which installation this is. It is not in a backup. */
 export function openInstallation(): Result<Installation, Trouble> {
@@ -31,14 +31,17 @@ export function openInstallation(): Result<Installation, Trouble> {
       ),
     )
   const secrets = parseJson(bytes.value)
-  try {
-    const { edge } = (secrets.ok ? secrets.value : {}) as { edge: PrivateJwk } // another shape throws in the next line
-    return ok({ dir, objects: join(dir, 'edge/objects'), signer: signerFromJwk(edge) })
-  } catch {
-    return err(
-      trouble('no_secrets', `\`${path}\` has no signing key`, 'put the installation’s own file there'),
-    )
-  }
+  const { edge } = (secrets.ok ? secrets.value : {}) as { edge?: unknown } // read in the next line
+  const ring = readKeyRing(edge)
+  return ring.ok
+    ? ok({ dir, objects: join(dir, 'edge/objects'), ring: ring.value })
+    : err(
+        trouble(
+          'no_secrets',
+          `\`${path}\` has no signing key: ${ring.error}`,
+          'put the installation’s own file there',
+        ),
+      )
 }
 
 /** The version of the product on this host: its number, and the migrations that it knows. */

@@ -3,6 +3,7 @@
 
 import { z } from 'zod'
 import { Envelope, payloadBytes, type Signer, seal, signedByExactly } from '../../shared/evidence/dsse.ts'
+import type { KeyEntry } from '../../shared/evidence/keys.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import type { Trouble } from '../shell/command.ts'
@@ -35,8 +36,8 @@ const Sealed = Envelope.extend({ payload: z.string().max(LIMITS.backup_manifest_
 export const sealManifest = (manifest: Omit<Manifest, 'format'>, signer: Signer): string =>
   `${JSON.stringify(seal(TYPE, { format: FORMAT, ...manifest }, signer))}\n`
 
-/** The manifest of a backup of the installation with this key. */
-export function readManifest(path: string, { kid, x }: Signer): Result<Manifest, Trouble> {
+/** The manifest of a backup of the installation with these keys. */
+export function readManifest(path: string, keys: readonly KeyEntry[]): Result<Manifest, Trouble> {
   const bytes = readBytes(path, LIMITS.backup_manifest_bytes)
   if (!bytes.ok)
     return err(
@@ -49,17 +50,27 @@ export function readManifest(path: string, { kid, x }: Signer): Result<Manifest,
   const damaged = trouble('damaged', `\`${path}\` is damaged or was changed`, 'use another backup')
   const sealed = Sealed.safeParse(parsed(bytes.value))
   if (!sealed.success) return err(damaged)
-  if (sealed.data.signatures[0]?.keyid !== kid)
+  const key = keys.find(({ kid }) => kid === sealed.data.signatures[0]?.keyid)
+  if (key === undefined)
     return err(
       trouble(
         'other_installation',
-        'the backup is of another installation: its key is not the one in `secrets.json`',
+        'the backup is of another installation: its key is not in `secrets.json`',
         'put the `secrets.json` of the installation that was backed up into the state folder',
       ),
     )
-  if (!signedByExactly(sealed.data, TYPE, new Map([[kid, x]]))) return err(damaged)
+  if (!signedByExactly(sealed.data, TYPE, new Map([[key.kid, key.x]]))) return err(damaged)
   const manifest = Manifest.safeParse(parsed(payloadBytes(sealed.data)))
-  return manifest.success ? ok(manifest.data) : err(newer('an unknown format'))
+  if (!manifest.success) return err(newer('an unknown format'))
+  return manifest.data.cut_at_ms < (key.distrusted_from_ms ?? Number.POSITIVE_INFINITY)
+    ? ok(manifest.data)
+    : err(
+        trouble(
+          'distrusted_key',
+          'the backup is signed with a key of the edge that was no longer trusted then',
+          'use a backup from before that time, or a later one',
+        ),
+      )
 }
 
 export const newer = (what: string): Trouble =>

@@ -13,6 +13,7 @@ import {
   rmSync,
 } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
+import { edgeKeys } from '../../shared/evidence/key-ring.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import { RESTORE_FILE, Restore, RollbackReason } from '../../shared/wire/restore.ts'
@@ -68,7 +69,7 @@ function restoreFrom(
   installation: Installation,
   terms: Terms,
 ): Result<CommandOutput, Trouble> {
-  const read = readManifest(join(backup, MANIFEST_FILE), installation.signer)
+  const read = readManifest(join(backup, MANIFEST_FILE), edgeKeys(installation.ring))
   if (!read.ok) return read
   const manifest = read.value
   const { objects } = installation

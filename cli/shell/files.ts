@@ -4,6 +4,8 @@
 import { randomUUID } from 'node:crypto'
 import {
   closeSync,
+  fchownSync,
+  fsyncSync,
   linkSync,
   lstatSync,
   mkdirSync,
@@ -11,6 +13,7 @@ import {
   readSync,
   renameSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -133,5 +136,26 @@ export function saveBytes(
     return err(trouble('unwritable', `\`${place.value}\` can’t be written: ${reason(thrown)}`))
   } finally {
     rmSync(beside, { force: true })
+  }
+}
+
+/**
+ * Replaces a file of secrets in one step, with its owner, and nobody else can read it at any moment.
+ * Throws what `fs` throws: also if another process replaces it now, or was interrupted in it.
+ */
+export function replacePrivate(path: string, text: string): void {
+  const draft = `${path}.new`
+  const { uid, gid } = statSync(path)
+  const file = openSync(draft, 'wx', 0o600)
+  try {
+    writeFileSync(file, text)
+    if (process.getuid?.() === 0) fchownSync(file, uid, gid)
+    fsyncSync(file)
+    renameSync(draft, path)
+  } catch (thrown) {
+    rmSync(draft, { force: true })
+    throw thrown
+  } finally {
+    closeSync(file)
   }
 }

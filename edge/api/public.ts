@@ -1,10 +1,18 @@
 // Verbs that need no key: keys and log for auditors, health for machines, documentation for people.
 
+import { KEYS_FORMAT } from '../../shared/evidence/keys.ts'
 import { failure } from '../../shared/failures.ts'
 import { INSTALLATION_LOG } from '../../shared/ids.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Env } from '../bindings.ts'
-import { DEFAULT_TENANT, installationObject, logObject, poolObject, tenantObject } from '../bindings.ts'
+import {
+  DEFAULT_TENANT,
+  identityOf,
+  installationObject,
+  logObject,
+  poolObject,
+  tenantObject,
+} from '../bindings.ts'
 import { isTenant } from '../http/known-tenants.ts'
 import { openapi } from '../http/openapi/document.ts'
 import { headersOf } from '../http/response-headers.ts'
@@ -30,9 +38,10 @@ const hasLog = async (env: Env, tenant: string): Promise<boolean> =>
 
 export const openRoutes: Verbs<RouteNames> = {
   async keys({ env, query: { tenant } }) {
-    return (await isTenant(env, tenant))
-      ? ok({ format: 'countersign-keys/v1', tenant, keys: await tenantObject(env, tenant).keys() })
-      : noTenant
+    if (!(await isTenant(env, tenant))) return noTenant
+    const { edgeKeys, keyChain } = identityOf(env)
+    const keys = [...edgeKeys, ...(await tenantObject(env, tenant).workerKeys())]
+    return ok({ format: KEYS_FORMAT, tenant, keys, chain: [...keyChain] })
   },
 
   async logCheckpoint({ env, query: { tenant } }) {

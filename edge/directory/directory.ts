@@ -91,7 +91,7 @@ export const directoryOf = async (env: Env, tenant: string): Promise<LoadedDirec
 /** The cached version, which the tenant's object compares with its own. */
 export const knownVersion = (tenant: string): number => cache.get(tenant)?.version ?? -1
 
-type Keys = Pick<Identity, 'markKey' | 'vaultKey' | 'publicUrl'>
+type Keys = Pick<Identity, 'markKey' | 'vaultKeys' | 'publicUrl'>
 
 /** Compiles the answer of a tenant's object; `null` means that the cached version is current. */
 export function directoryFrom(keys: Keys, tenant: string, fresh: Directory | null): LoadedDirectory {
@@ -125,7 +125,7 @@ function cacheDirectory(keys: Keys, directory: Directory): LoadedDirectory {
 }
 
 function load(
-  { markKey, vaultKey, publicUrl }: Keys,
+  { markKey, vaultKeys, publicUrl }: Keys,
   {
     tenant,
     state,
@@ -147,7 +147,7 @@ function load(
   if (!ready.ok)
     logError(`policy set ${policies.version} can’t be compiled: ${ready.error.detail}`, { tenant })
   const quarantine = new Map(upstreams.flatMap(({ withheld }) => withheld))
-  const vault = openVault(secrets, formerSecrets, new Sealing(vaultKey, tenant))
+  const vault = openVault(secrets, formerSecrets, new Sealing(vaultKeys, tenant))
   const keys = new Map<string, { kind: KeyKind; hash: Buffer; principal: AgentPrincipal | Principal }>()
   const agentMap = new Map<string, AgentPrincipal>()
   for (const { name, keyHash: hash, spec, createdAt, webhookSecrets } of agents) {

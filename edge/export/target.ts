@@ -5,7 +5,7 @@ import { failure } from '../../shared/failures.ts'
 import { err, type Result } from '../../shared/result.ts'
 import type { ExportTarget, ExportTargetSpec } from '../../shared/wire/exports.ts'
 import { type Env, identityOf, outboundNetwork, tenantObject } from '../bindings.ts'
-import { Sealing } from '../secrets/sealing.ts'
+import { type SealedSecret, Sealing } from '../secrets/sealing.ts'
 import { type Network, putObject } from './bucket.ts'
 
 /** As the TenantObject stores it. */
@@ -25,9 +25,16 @@ export function sealTarget(
   const at = Date.now()
   return {
     shown: { ...bucket, put_by: by, put_at_ms: at },
-    sealed: new Sealing(identityOf(env).vaultKey, tenant).seal(BOUND, at, secret_access_key),
+    sealed: new Sealing(identityOf(env).vaultKeys, tenant).seal(BOUND, at, secret_access_key),
   }
 }
+
+/** The sealed secret of the target's access key, under the name that it was sealed for. */
+export const sealedKeyOf = ({ shown, sealed }: SealedTarget): SealedSecret => ({
+  name: BOUND,
+  version: shown.put_at_ms,
+  sealed,
+})
 
 const PROBE = 'countersign.json'
 
@@ -46,9 +53,9 @@ export async function storeInTarget(
 ): Promise<Result<true>> {
   const target = await tenantObject(env, tenant).exportTarget()
   if (target === null) return err(NO_TARGET)
-  const { put_by: _, put_at_ms: version, ...bucket } = target.shown
-  const sealing = new Sealing(identityOf(env).vaultKey, tenant)
-  const secret_access_key = sealing.open({ name: BOUND, version, sealed: target.sealed })
+  const { put_by: _, put_at_ms: __, ...bucket } = target.shown
+  const sealing = new Sealing(identityOf(env).vaultKeys, tenant)
+  const secret_access_key = sealing.open(sealedKeyOf(target))
   if (secret_access_key === undefined)
     return err(
       failure(

@@ -13,13 +13,23 @@ export type SealedSecret = { readonly name: string; readonly version: number; re
 
 export class Sealing {
   readonly #key: Buffer
+  /** Keys from before a rotation, which open what they have sealed. */
+  readonly #former: readonly Buffer[]
   readonly #tenant: string
 
-  constructor(vaultKey: Buffer, tenant: string) {
-    this.#key = Buffer.from(
-      hkdfSync('sha256', vaultKey, Buffer.alloc(0), `countersign vault of ${tenant} v1`, 32),
+  constructor(vaultKeys: readonly Buffer[], tenant: string) {
+    const [current, ...former] = vaultKeys.map((key) =>
+      Buffer.from(hkdfSync('sha256', key, Buffer.alloc(0), `countersign vault of ${tenant} v1`, 32)),
     )
+    if (current === undefined) throw new Error('a vault needs a key')
+    this.#key = current
+    this.#former = former
     this.#tenant = tenant
+  }
+
+  /** Whether values may be sealed under an earlier key. */
+  get hasFormer(): boolean {
+    return this.#former.length > 0
   }
 
   seal(name: string, version: number, value: string): string {
@@ -30,10 +40,28 @@ export class Sealing {
   }
 
   /** Undefined if it was sealed with another key, for another name or version, or was changed. */
-  open({ name, version, sealed }: SealedSecret): string | undefined {
+  open(secret: SealedSecret): string | undefined {
+    for (const key of [this.#key, ...this.#former]) {
+      const value = this.#openWith(key, secret)
+      if (value !== undefined) return value
+    }
+    return undefined
+  }
+
+  /**
+   * The value under the current key; undefined if it is so already, or can't be opened. The latter is
+   * reported when it is used.
+   */
+  resealed(secret: SealedSecret): string | undefined {
+    if (this.#openWith(this.#key, secret) !== undefined) return undefined
+    const value = this.open(secret)
+    return value === undefined ? undefined : this.seal(secret.name, secret.version, value)
+  }
+
+  #openWith(key: Buffer, { name, version, sealed }: SealedSecret): string | undefined {
     const bytes = Buffer.from(sealed, 'base64')
     if (bytes.length < NONCE_BYTES + TAG_BYTES) return undefined
-    const opening = createDecipheriv(ALGORITHM, this.#key, bytes.subarray(0, NONCE_BYTES), {
+    const opening = createDecipheriv(ALGORITHM, key, bytes.subarray(0, NONCE_BYTES), {
       authTagLength: TAG_BYTES,
     })
     opening.setAAD(this.#bound(name, version)).setAuthTag(bytes.subarray(-TAG_BYTES))

@@ -2,7 +2,7 @@
 
 import { RpcTarget } from 'cloudflare:workers'
 import type { TenantUse } from '../../shared/wire/tenants.ts'
-import { type Env, logObject } from '../bindings.ts'
+import { type Env, identityOf, logObject } from '../bindings.ts'
 import { localGatekeepers } from '../directory/directory.ts'
 import { eraseObject } from '../platform/database.ts'
 import type { StreamSlots } from '../platform/stream-slots.ts'
@@ -50,7 +50,8 @@ export class InstallationRequests extends RpcTarget {
     const now = Date.now()
     const counts = await logObject(this.#home.env, this.#home.tenant).counts()
     const held = await this.#held()
-    return { ...this.#store.use(now), ...held, streams: this.#followers.open(now), ...counts }
+    const { vaultId: vault_key } = identityOf(this.#home.env) // this object has sealed its secrets under it when it opened
+    return { ...this.#store.use(now), ...held, streams: this.#followers.open(now), ...counts, vault_key }
   }
 
   /** The runs of a deleted tenant are removed without an export from now on. */

@@ -7,10 +7,11 @@ import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Secret, SecretSpec } from '../../shared/wire/secrets.ts'
+import { sealedKeyOf } from '../export/target.ts'
 import type { Change, Database } from '../platform/database.ts'
 import type { SealedSecret, Sealing } from '../secrets/sealing.ts'
 import type { HeldSecret } from '../secrets/vault.ts'
-import { formerSecrets, secrets } from './tables.ts'
+import { exportTarget, formerSecrets, secrets } from './tables.ts'
 
 export class SecretStore {
   readonly #db: Database
@@ -73,6 +74,25 @@ export class SecretStore {
     const those = this.#db.select().from(secrets).all()
     return those.map(({ name, version, sealed, tools, hosts }) => ({ name, version, sealed, tools, hosts }))
   }
+}
+
+/**
+ * Seals under the current key what is sealed under an earlier one, in the caller's transaction. It is
+ * repeated while there is an earlier key, because a backup may bring older values back.
+ */
+export function resealAll(db: Database, sealing: Sealing): void {
+  if (!sealing.hasFormer) return
+  for (const { name, ...row } of db.select().from(secrets).all()) {
+    const sealed = sealing.resealed({ name, ...row })
+    if (sealed !== undefined) db.update(secrets).set({ sealed }).where(eq(secrets.name, name)).run()
+  }
+  for (const { seq, ...row } of db.select().from(formerSecrets).all()) {
+    const sealed = sealing.resealed(row)
+    if (sealed !== undefined) db.update(formerSecrets).set({ sealed }).where(eq(formerSecrets.seq, seq)).run()
+  }
+  const target = db.select().from(exportTarget).get()
+  const sealed = target && sealing.resealed(sealedKeyOf(target))
+  if (sealed !== undefined) db.update(exportTarget).set({ sealed }).run()
 }
 
 const viewOf = ({ name, version, tools, hosts, by, at }: typeof secrets.$inferSelect): Secret => ({

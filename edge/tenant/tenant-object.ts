@@ -48,7 +48,7 @@ import type { ApprovalMetrics } from './metrics.ts'
 import { type Expected, type PolicyPut, PolicyStore, type StoredPolicySet } from './policy-store.ts'
 import { type AgentRecord, type PrincipalRecord, PrincipalStore } from './principal-store.ts'
 import { Retention, type RetentionEntry } from './retention-store.ts'
-import { SecretStore } from './secret-store.ts'
+import { resealAll, SecretStore } from './secret-store.ts'
 import { SkillJournal } from './skills/journal-store.ts'
 import { SkillRegistry } from './skills/skill-registry.ts'
 import { StandingIndex } from './standing-index-store.ts'
@@ -70,6 +70,7 @@ export class TenantObject extends DurableObject<Env> {
   readonly #db = openDatabase(this.ctx, { migrations, schemas })
   readonly #policySets = new PolicyStore(this.#db, (write) => this.#change(write))
   readonly #principals = new PrincipalStore(this.#db, (write) => this.#change(write))
+  readonly #sealing = new Sealing(identityOf(this.env).vaultKeys, this.#tenant)
   readonly #secrets = new SecretStore(this.#db, (write) => this.#change(write))
   readonly #exportTarget = new ExportTargetStore(this.#db)
   readonly #issuers = new IssuerStore(this.#db, (write) => this.#change(write))
@@ -149,6 +150,7 @@ export class TenantObject extends DurableObject<Env> {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
     if (this.#db.select().from(meta).get() === undefined) this.#initialize()
+    this.ctx.storage.transactionSync(() => resealAll(this.#db, this.#sealing))
     this.#directory = this.#read()
     this.#freshness = freshnessByTenant.get(this.#tenant) ?? new RequestFreshness()
     freshnessByTenant.set(this.#tenant, this.#freshness)
@@ -394,7 +396,7 @@ export class TenantObject extends DurableObject<Env> {
   // ── Secrets ──
 
   async putSecret(name: string, spec: SecretSpec, by: string): Promise<Result<Secret>> {
-    return this.#secrets.put(new Sealing(identityOf(this.env).vaultKey, this.#tenant), name, spec, by)
+    return this.#secrets.put(this.#sealing, name, spec, by)
   }
   async deleteSecret(name: string): Promise<Result<{ done: true }>> {
     return this.#secrets.remove(name)
@@ -440,12 +442,7 @@ export class TenantObject extends DurableObject<Env> {
     return this.#workers.token(this.#tenant, pool)
   }
 
-  async enrol(
-    id: string,
-    hash: string,
-    name: string,
-    x: string,
-  ): Promise<Result<{ worker: string; pool: string }>> {
+  async enrol(id: string, hash: string, name: string, x: string) {
     if (this.#directory.state === 'suspended') return err(SUSPENDED)
     const room = this.#tenancy.mayEnrol()
     return room.ok ? this.#workers.enrol(id, hash, name, x) : room
@@ -509,9 +506,8 @@ export class TenantObject extends DurableObject<Env> {
     return this.#workers.revoke(id)
   }
 
-  /** For offline verification. */
-  async keys() {
-    return this.#workers.keys(identityOf(this.env).signer)
+  async workerKeys() {
+    return this.#workers.keys()
   }
 
   // ── Inbox ──

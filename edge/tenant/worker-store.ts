@@ -3,8 +3,9 @@
 // directory goes through the TenantObject's `change`.
 
 import { and, eq, isNull } from 'drizzle-orm'
-import { type Envelope, kidOf, payloadBytes, type Signer } from '../../shared/evidence/dsse.ts'
+import { type Envelope, kidOf, payloadBytes } from '../../shared/evidence/dsse.ts'
 import { PublicKey } from '../../shared/evidence/ed25519.ts'
+import type { KeyEntry } from '../../shared/evidence/keys.ts'
 import {
   advertisedTiers,
   provenResources,
@@ -52,18 +53,20 @@ export class WorkerStore {
    * verifiable. Earlier versions enrolled weak and off-curve keys. They are left out: no signature
    * by such a key is accepted, and one of them makes every reader refuse the whole key file (D2).
    */
-  keys({ kid, x }: Pick<Signer, 'kid' | 'x'>) {
-    const key = { kty: 'OKP' as const, crv: 'Ed25519' as const }
-    const ours = { ...key, kid, x, role: 'edge' as const, status: 'active' as const }
-    const theirs = ({ id, kid, x, status }: WorkerRow) => ({
-      ...key,
-      kid,
-      x,
-      role: 'worker' as const,
-      worker: id,
-      status,
-    })
-    return [ours, ...this.all().filter(this.#canSign).map(theirs)]
+  keys(): KeyEntry[] {
+    return this.all()
+      .filter(this.#canSign)
+      .map(({ id, kid, x, status, enrolledAt }) => ({
+        kty: 'OKP',
+        crv: 'Ed25519',
+        kid,
+        x,
+        role: 'worker',
+        worker: id,
+        from_ms: enrolledAt,
+        until_ms: null,
+        status,
+      }))
   }
 
   readonly #canSign = ({ id, x }: WorkerRow): boolean => {

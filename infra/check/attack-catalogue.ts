@@ -173,6 +173,7 @@ export const CATALOGUE: Readonly<Record<string, Readonly<Record<string, string>>
   Evidence: {
     T01: 'The payload, type or signatures of an attestation are swapped.',
     T02: 'A signature is malleable or degenerate.',
+    T03: 'A signing key is stolen, replaced, or used outside of its time.',
     J01: 'Journal entries are altered, removed, reordered or inserted, or the journal is cut or replaced.',
     J02: 'A process crashes between an effect and its journal entry.',
     J03: 'Clocks differ or go back.',

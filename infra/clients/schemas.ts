@@ -3,9 +3,10 @@
 
 import { z } from 'zod'
 import { Actor } from '../../shared/evidence/actor.ts'
-import { Bundle, Keys } from '../../shared/evidence/bundle.ts'
+import { Bundle } from '../../shared/evidence/bundle.ts'
 import { Envelope } from '../../shared/evidence/dsse.ts'
 import { JournalEntry } from '../../shared/evidence/journal.ts'
+import { Keys } from '../../shared/evidence/keys.ts'
 import { CallOrigin } from '../../shared/evidence/origin.ts'
 import { PolicySnapshot } from '../../shared/evidence/policy-snapshot.ts'
 import { CallState, Statement, ToolRef } from '../../shared/evidence/statement.ts'

@@ -3,12 +3,11 @@
 
 import { z } from 'zod'
 import { canonical, digestOf, parseJson } from '../bytes/json.ts'
-import { PATTERNS } from '../ids.ts'
 import { Plan } from '../plan/plan.ts'
 import { CHECK_NAMES, type CheckKey } from './checks.ts'
 import { contradictions } from './contradictions.ts'
 import { Envelope, payloadBytes, signedByExactly } from './dsse.ts'
-import { PublicKey } from './ed25519.ts'
+import { type Keys, keyAt } from './keys.ts'
 import { Removal } from './removal.ts'
 import type { DigestInput, Facts } from './statement.ts'
 import {
@@ -23,26 +22,6 @@ import {
 } from './statement.ts'
 
 export const BUNDLE_FORMAT = 'countersign-bundle/v1'
-
-/**
- * The public keys of an edge and its workers, as `/.well-known/countersign/keys.json` serves them.
- */
-export const Keys = z.strictObject({
-  format: z.literal('countersign-keys/v1'),
-  tenant: z.string().regex(PATTERNS.tenant),
-  keys: z.array(
-    z.strictObject({
-      kid: z.string().max(64),
-      kty: z.literal('OKP'),
-      crv: z.literal('Ed25519'),
-      x: PublicKey,
-      role: z.enum(['edge', 'worker']),
-      worker: z.string().regex(PATTERNS.worker).optional(),
-      status: z.enum(['active', 'revoked']),
-    }),
-  ),
-})
-export type Keys = z.infer<typeof Keys>
 
 /** The envelope, and everything that an auditor needs to recompute the digests in it. */
 export const Bundle = z.strictObject({
@@ -103,34 +82,53 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
     advice,
   )
 
-  const edges = new Map<string, string>()
-  for (const key of keys.keys) if (key.role === 'edge') edges.set(key.kid, key.x)
-  const edge = bundle.envelope.signatures.map(({ keyid }) => keyid).find((kid) => edges.has(kid))
-  const edgeKey = edge === undefined ? undefined : edges.get(edge)
-  const workerKey = keys.keys.find((key) => key.role === 'worker' && key.worker === grant?.worker)
-
   const sealed = new TextDecoder().decode(payloadBytes(bundle.envelope))
   if (!holds('the payload is in canonical form', sealed === canonical(statement)))
     return { ok: false, checks }
+  // A countersignature may come late, so only its earliest time is known.
+  const signed = { after_ms: execution.ended_at_ms }
+  const required = new Map<string, string>()
+  const kids = bundle.envelope.signatures.map(({ keyid }) => keyid)
+  const edge = kids.find((kid) => keys.keys.some((key) => key.role === 'edge' && key.kid === kid))
+  if (!holds('an edge key from the key file signed it', edge !== undefined) || edge === undefined)
+    return { ok: false, checks }
+  const edgeKey = keyAt(keys, { kid: edge, role: 'edge' }, signed)
   if (
-    !holds('an edge key from the key file signed it', edge !== undefined && edgeKey !== undefined) ||
-    !edge ||
-    !edgeKey
+    !holds(
+      KEY_TIMES.edge,
+      edgeKey.ok,
+      '/predicate/execution/ended_at_ms',
+      edgeKey.ok ? undefined : edgeKey.error,
+    ) ||
+    !edgeKey.ok
   )
     return { ok: false, checks }
-  const required = new Map([[edge, edgeKey]])
+  required.set(edge, edgeKey.value)
   const byWorker = !BY_EDGE.includes(execution.executor)
   if (byWorker) {
+    const own = keys.keys.filter((key) => key.role === 'worker' && key.worker === grant?.worker)
+    const used = own.find(({ kid }) => kids.includes(kid)) ?? own[0]
     if (
       !holds(
         'the worker that the grant names has a key in the key file',
-        workerKey !== undefined,
+        used !== undefined,
         '/predicate/grant/worker',
       ) ||
-      !workerKey
+      !used
     )
       return { ok: false, checks }
-    required.set(workerKey.kid, workerKey.x)
+    const workerKey = keyAt(keys, used, signed)
+    if (
+      !holds(
+        KEY_TIMES.worker,
+        workerKey.ok,
+        '/predicate/execution/ended_at_ms',
+        workerKey.ok ? undefined : workerKey.error,
+      ) ||
+      !workerKey.ok
+    )
+      return { ok: false, checks }
+    required.set(used.kid, workerKey.value)
   }
   const signers = byWorker ? 'exactly the worker and the edge signed it' : 'exactly the edge signed it'
   if (
@@ -156,7 +154,7 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
     '/predicate/grant',
   )
   if (grant === null) holds('no grant is included where none was issued', bundle.grant === null)
-  const granted = bundle.grant === null || grant === null ? null : grantIn(bundle.grant, edge, edgeKey)
+  const granted = bundle.grant === null || grant === null ? null : grantIn(bundle.grant, keys)
   if (bundle.removed !== undefined) {
     // Only whoever has the arguments can check the rest. The edge did, before it signed.
     const same = grant === null || (granted !== null && digestOf(granted) === grant.sha256)
@@ -165,6 +163,11 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
   } else checks.push(...checksOfPlan(statement, call, granted))
   return { ok: checks.every((check) => check.ok), checks, statement }
 }
+
+const KEY_TIMES = {
+  edge: 'the edge’s key is trusted for that time',
+  worker: 'the worker’s key is trusted for that time',
+} as const
 
 /** A bundle without arguments passes with this check in place of those that need them. */
 export const ARGUMENTS_REMOVED =
@@ -209,10 +212,13 @@ export const faultIn = (error: z.ZodError | undefined): string =>
 const approvedBySomeone = (facts: Facts): boolean =>
   facts.approval?.answers.some(({ decision }) => decision === 'approve') ?? false
 
-/** The grant, if the edge signed it. */
-function grantIn(envelope: Envelope, kid: string, x: string): Grant | null {
-  if (!signedByExactly(envelope, GRANT_TYPE, new Map([[kid, x]]))) return null
+/** The grant, if the edge signed it when it was issued, maybe with an earlier key than the attestation. */
+function grantIn(envelope: Envelope, keys: Keys): Grant | null {
   const parsed = parseJson(payloadBytes(envelope))
   const read = Grant.safeParse(parsed.ok ? parsed.value : undefined)
-  return read.success ? read.data : null
+  const kid = envelope.signatures[0]?.keyid ?? ''
+  if (!read.success) return null
+  const { issued_at_ms: at } = read.data
+  const key = keyAt(keys, { kid, role: 'edge' }, { after_ms: at, before_ms: at })
+  return key.ok && signedByExactly(envelope, GRANT_TYPE, new Map([[kid, key.value]])) ? read.data : null
 }

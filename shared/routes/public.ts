@@ -1,7 +1,7 @@
 // Routes without a key: approval links, whose token is the authority, and public documents.
 
 import { z } from 'zod'
-import { Keys } from '../evidence/bundle.ts'
+import { Keys } from '../evidence/keys.ts'
 import { Bytes, list, number, routes } from './route.ts'
 
 export const PUBLIC = routes({

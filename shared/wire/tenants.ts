@@ -94,6 +94,8 @@ export const TenantUse = z.strictObject({
   /** Calls that have not ended, and the runs that have such calls. */
   calls_open: z.int(),
   runs_open: z.int(),
+  /** Names the key of the edge under which all its secrets are sealed. */
+  vault_key: z.string(),
 })
 export type TenantUse = z.infer<typeof TenantUse>
 

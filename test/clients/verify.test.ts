@@ -14,21 +14,27 @@ import { digestOf, parseJson, sha256 } from '../../shared/bytes/json.ts'
 import { Bundle, verifyBundle } from '../../shared/evidence/bundle.ts'
 import { CHECK_NAMES } from '../../shared/evidence/checks.ts'
 import { contradictions } from '../../shared/evidence/contradictions.ts'
+import { seal } from '../../shared/evidence/dsse.ts'
+import { edgeKeysOf, type Keys, sealLink } from '../../shared/evidence/keys.ts'
 import { Grant, Statement } from '../../shared/evidence/statement.ts'
 import { type Outcome, Plan } from '../../shared/plan/plan.ts'
 import { vectors } from '../shared/curve.ts'
 import {
   collude,
   deniedBundle,
+  EDGE,
   EXCHANGE,
   executedBundle,
   grantIn,
   KEYS,
+  NOW,
   reexecuted,
   regrant,
+  STRANGER,
   skillBundle,
   statementIn,
   upstreamBundle,
+  WORKER,
 } from '../shared/evidence.ts'
 import { JSON_CASES, jsonBytes } from '../shared/json-cases.ts'
 import { changed, others, paths, reached, withChanges } from '../shared/tamper.ts'
@@ -178,12 +184,44 @@ describe('bundles', () => {
     expect(python([{ bundle, keys: KEYS }])).toEqual([true])
   })
 
+  test('T03 both packages judge a bundle by the chain of edge keys and by the time in which each one signs', () => {
+    const bundle = executedBundle()
+    const HOUR = 3_600_000
+    const documentWith = (from_ms: number, distrusted?: number): Keys => {
+      const distrusts = distrusted === undefined ? null : { kid: EDGE.kid, from_ms: distrusted }
+      const chain = [sealLink({ from_ms, until_ms: from_ms + HOUR, distrusts }, EDGE, STRANGER)]
+      const keys = edgeKeysOf(EDGE.x, chain)
+      return { ...KEYS, keys: [...(keys.ok ? keys.value : []), ...KEYS.keys.slice(1)], chain }
+    }
+    const rotated = documentWith(NOW + 15)
+    const [old, now, worker] = rotated.keys
+    const later = collude(bundle, {}, [WORKER, STRANGER])
+    const cases: readonly (readonly [Bundle, unknown, boolean])[] = [
+      [bundle, rotated, true],
+      [later, rotated, true],
+      [later, KEYS, false],
+      [later, { ...rotated, chain: [] }, false],
+      [later, { ...rotated, keys: [old, { ...now, from_ms: 0 }, worker] }, false],
+      [later, { ...rotated, chain: [seal(LINK, { ...linkIn(rotated), key: STRANGER.x }, STRANGER)] }, false],
+      [bundle, documentWith(NOW - 2 * HOUR), false],
+      [regrant(bundle, {}, STRANGER), documentWith(NOW + HOUR), false],
+      [bundle, documentWith(NOW + HOUR, NOW + 21), true],
+      [bundle, documentWith(NOW + HOUR, NOW + 20), false],
+    ]
+    expect(cases.map(([one, keys]) => portable.verify(one, keys).ok)).toEqual(cases.map(([, , ok]) => ok))
+    expect(python(cases.map(([one, keys]) => ({ bundle: one, keys })))).toEqual(cases.map(([, , ok]) => ok))
+  })
+
   test('a text with a duplicate member is refused, whichever value is right', () => {
     const text = JSON.stringify(whole.executed).replace('{"format"', '{"format":"other","format"')
     expect(portable.verify(text, KEYS).ok).toBe(false)
     expect(python([{ bundle: text, keys: KEYS }])).toEqual([false])
   })
 })
+
+const LINK = 'application/vnd.countersign.key-link+json'
+const linkIn = ({ chain: [link] }: Keys): object =>
+  JSON.parse(Buffer.from(link?.payload ?? '', 'base64').toString()) as object // we made it
 
 /** Every kind of outcome. */
 const OUTCOMES: readonly Outcome[] = [

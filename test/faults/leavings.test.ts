@@ -9,7 +9,7 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { removeEmptyCgroups } from '../../infra/delegate-cgroup.ts'
-import { readSecrets } from '../../infra/state.ts'
+import { readSecrets, signingSecret } from '../../infra/state.ts'
 import { ProcessToolSpec } from '../../shared/wire/tools.ts'
 import { journalOf } from '../support/auditor.ts'
 import { eventually } from '../support/eventually.ts'
@@ -94,7 +94,13 @@ test('V02 L7 a canary in arguments, output and errors is in no file of Redis, lo
   for (const call of calls) expect(JSON.stringify(await journalOf(hurt, call.run))).not.toContain(canary)
 
   const secrets = readSecrets(state)
-  const keys = [dev.agent_key, dev.operator_key, secrets.edge.d, secrets.redis.edge, secrets.redis.worker]
+  const keys = [
+    dev.agent_key,
+    dev.operator_key,
+    signingSecret(secrets),
+    secrets.redis.edge,
+    secrets.redis.worker,
+  ]
   await eventually('the spool is empty', () => hurt.spool().size === 0)
   await hurt.stack.redis.stop() // Redis writes everything to disk when it stops
   let seen = 0

@@ -2,12 +2,20 @@
 // of edge, Redis or worker, no log and no response contains it, while the call runs and after (L7,
 // V02).
 
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sha256 } from '../../shared/bytes/json.ts'
+import { verifyBundle } from '../../shared/evidence/bundle.ts'
+import type { Envelope } from '../../shared/evidence/dsse.ts'
+import { followChain, type Keys, readKeys } from '../../shared/evidence/keys.ts'
+import type { Call } from '../../shared/wire/calls.ts'
 import type { ProcessToolSpec } from '../../shared/wire/tools.ts'
+import { attested } from '../support/auditor.ts'
+import { type CliResult, countersign } from '../support/countersign.ts'
 import { eventually } from '../support/eventually.ts'
 import { refusalOf, unwrap } from '../support/fixtures.ts'
-import { HurtStack, revive, strike } from '../support/stack/hurt-stack.ts'
+import { HurtStack, insist, revive, strike } from '../support/stack/hurt-stack.ts'
 import { fileOf, runFileOf } from '../support/stack/object-file.ts'
 
 const CANARY = 'CANARY-of-the-vault-0w3b'
@@ -89,6 +97,81 @@ test('a stored secret can be used after the edge was killed', async () => {
     }),
   )
   expect((await hurt.ended(call, 30_000)).result?.output).toContain(sha256(CANARY))
+})
+
+/** A call of the tool with the secret, approved. */
+async function readsToken(): Promise<Call> {
+  const call = await hurt.propose('reads_token', {})
+  const params = { id: call.approval?.id ?? '' }
+  unwrap(await hurt.operator('answerApproval', { params, body: { decision: 'approve' } }))
+  return hurt.ended(call, 30_000)
+}
+
+const keys = (): Promise<Keys> => hurt.operator('keys', { query: {} }).then(unwrap)
+const edgeKids = ({ keys }: Keys): string[] => keys.flatMap(({ role, kid }) => (role === 'edge' ? [kid] : []))
+const onHost = async (...args: readonly string[]): Promise<CliResult> => {
+  const done = await countersign(args, { env: { COUNTERSIGN_STATE: hurt.stack.state.dir } })
+  if (done.code !== 0) throw new Error(done.err)
+  return done
+}
+const pinnedByWorker = (): string => {
+  const [file = ''] = globSync(join(hurt.stack.state.worker, '**/key.json'))
+  return JSON.parse(readFileSync(file, 'utf8')).edge.kid
+}
+const kidsOf = ({ signatures }: Envelope): string[] => signatures.map(({ keyid }) => keyid)
+
+test('T03 the edge’s key is rotated while calls run: they end, old and new evidence verifies, and secrets reach their tools', async () => {
+  const pinned = await keys()
+  const [first = ''] = edgeKids(pinned)
+  const before = await hurt.ended(await hurt.propose('mark_quickly', { mark: 'before\n' }))
+  const waiting = await hurt.propose('reads_token', {})
+  const running = await hurt.propose('mark_slowly', { mark: 'during\n', seconds: '3' })
+  await hurt.until(running, ['running'])
+  await onHost('keys', 'rotate')
+  await hurt.stack.edge.restart()
+  const params = { id: waiting.approval?.id ?? '' }
+  unwrap(await insist(() => hurt.operator('answerApproval', { params, body: { decision: 'approve' } })))
+  expect((await hurt.ended(waiting, 30_000)).result?.output).toContain(sha256(CANARY))
+  expect((await hurt.ended(running)).state).toBe('succeeded')
+
+  const rotated = await keys()
+  const [, second = ''] = edgeKids(rotated)
+  expect(followChain(pinned, rotated).ok && readKeys(rotated).ok).toBe(true)
+  const [old, now] = rotated.keys
+  expect((old?.until_ms ?? 0) - (now?.from_ms ?? 0)).toBe(3_600_000) // `key_overlap_s`
+  expect(pinnedByWorker()).toBe(second)
+  for (const call of [before, waiting, running]) await attested(hurt, await hurt.read(call))
+  const params2 = { run: running.run, call: running.id }
+  const bundle = unwrap(await hurt.agent('readAttestation', { params: params2 }))
+  expect([bundle.grant && kidsOf(bundle.grant), kidsOf(bundle.envelope)]).toEqual([
+    [first],
+    [expect.any(String), second],
+  ])
+})
+
+test('T03 a distrusted key signs nothing more, and a worker that was off follows two links', async () => {
+  const last = await hurt.ended(await hurt.propose('mark_quickly', { mark: 'second\n' }))
+  await hurt.stack.worker.stop()
+  await onHost('keys', 'rotate')
+  const [, second = '', third = ''] = edgeKids(await keys())
+  expect(third).toBe('')
+  const { ended_at_ms } = (await attested(hurt, last)).predicate.execution
+  const since = new Date(ended_at_ms + 1).toISOString()
+  const distrusted = await onHost('keys', 'distrust', second, '--from', since)
+  expect(distrusted.out).toContain('distrusted')
+  await hurt.stack.edge.restart()
+  await onHost('keys', 'forget')
+  await hurt.stack.edge.restart()
+  await revive(hurt.stack.worker)
+  expect((await readsToken()).result?.output).toContain(sha256(CANARY))
+  const now = await keys()
+  expect(pinnedByWorker()).toBe(edgeKids(now).at(-1))
+  await attested(hurt, last)
+  const bundle = unwrap(await hurt.agent('readAttestation', { params: { run: last.run, call: last.id } }))
+  const stolen = now.keys.map((key) =>
+    key.kid === second ? { ...key, distrusted_from_ms: ended_at_ms } : key,
+  )
+  expect(verifyBundle(bundle, { ...now, keys: stolen }).ok).toBe(false)
 })
 
 test('D5 V01 a tool that receives a secret can’t be registered to share the folder of its run', async () => {

@@ -26,6 +26,7 @@ import {
   readSecrets,
   redisPort,
   type State,
+  signingSecret,
 } from '../../infra/state.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'countersign-'))
@@ -47,7 +48,9 @@ test('secrets are created once, readable only by their owner whatever the umask'
   expect(readSecrets(state)).toEqual(secrets)
   expect([state.dir, state.log, state.redis, state.edge].map(modeOf)).toEqual(['700', '700', '700', '700'])
   expect(modeOf(state.secrets)).toBe('600')
-  expect(new Set([secrets.redis.edge, secrets.redis.worker, secrets.operator, secrets.edge.d]).size).toBe(4)
+  expect(
+    new Set([secrets.redis.edge, secrets.redis.worker, secrets.operator, signingSecret(secrets)]).size,
+  ).toBe(4)
   expect(secrets.operator).toMatch(/^cs_operator_default_/)
 })
 

@@ -257,8 +257,8 @@ export const AGREEMENT: readonly Held[] = [
         'An execution that policy denied verifies.',
       ],
       [
-        'if (!signedByExactly(envelope, GRANT_TYPE, new Map([[kid, x]]))) return null',
-        '',
+        'signedByExactly(envelope, GRANT_TYPE, new Map([[kid, key.value]]))',
+        'true',
         'A worker invents the grant that it shows.',
       ],
       [

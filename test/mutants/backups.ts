@@ -70,13 +70,13 @@ export const BACKUPS: readonly Held[] = [
     titled: 'a restore is refused',
     lines: [
       [
-        'if (!signedByExactly(sealed.data, TYPE, new Map([[kid, x]]))) return err(damaged)',
+        'if (!signedByExactly(sealed.data, TYPE, new Map([[key.kid, key.x]]))) return err(damaged)',
         '',
         'Somebody who can write the backup decides which operators the installation has.',
       ],
       [
-        'if (sealed.data.signatures[0]?.keyid !== kid)',
-        'if (false)',
+        'const key = keys.find(({ kid }) => kid === sealed.data.signatures[0]?.keyid)',
+        'const key = keys[0]',
         'An operator is told that the backup is damaged, when it is of another installation.',
       ],
       [

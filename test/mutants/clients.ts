@@ -47,17 +47,57 @@ export const CLIENTS: readonly Held[] = [
   },
   {
     area: 'clients',
+    file: 'clients/python/src/countersign_agent/envelope.py',
+    tests: ['test/clients/verify.test.ts'],
+    lines: [
+      [
+        'if key is None or one["keyid"] in seen or not is_signed_by(key, signed, bytes_of(one["sig"])):',
+        'if key is None:',
+        'In Python any bytes are a valid signature.',
+      ],
+    ],
+  },
+  {
+    area: 'clients',
+    file: 'clients/python/src/countersign_agent/keys.py',
+    tests: ['test/clients/verify.test.ts'],
+    titled: 'T03',
+    lines: [
+      [
+        'or not signed_by_exactly(envelope, LINK_TYPE, both)',
+        '',
+        'In Python anybody introduces a key of their own as the edge’s next one.',
+      ],
+      [
+        'and canonical(edges) == canonical(_edge_keys(edges[0]["x"], keys["chain"]))',
+        '',
+        'In Python an edge key counts without the chain.',
+      ],
+      [
+        'if distrusted is not None and after >= distrusted:',
+        'if False:',
+        'In Python a thief of a key signs evidence after the theft is known.',
+      ],
+      [
+        'if until is not None and after > until + SLACK_MS:',
+        'if False:',
+        'In Python a retired key signs on.',
+      ],
+      [
+        'if before is not None and before < key.get("from_ms", 0) - SLACK_MS:',
+        'if False:',
+        'In Python a new key signs grants of the time before it.',
+      ],
+    ],
+  },
+  {
+    area: 'clients',
     file: 'clients/python/src/countersign_agent/verify.py',
     tests: ['test/clients/verify.test.ts'],
     lines: [
       [
-        'if key is None or one["keyid"] in seen or not is_signed_by(key, signed, _base64(one["sig"])):',
-        'if key is None:',
-        'In Python any bytes are a valid signature.',
-      ],
-      [
-        'granted = None if grant is None else _grant_in(bundle["grant"], edge, edges[edge])',
-        'granted = parse(_base64(bundle["grant"]["payload"])) if bundle["grant"] else None',
+        'granted = None if grant is None else _grant_in(bundle["grant"], keys)',
+        'granted = parse(bytes_of(bundle["grant"]["payload"])) if bundle["grant"] else None',
         'In Python a grant that nobody has signed supports a statement.',
       ],
       [

@@ -6,6 +6,7 @@ import { BACKUPS } from './backups.ts'
 import { CLIENTS } from './clients.ts'
 import { DECISIONS } from './decisions.ts'
 import { EXPORTED } from './exports.ts'
+import { KEYS } from './keys.ts'
 import { MCP } from './mcp.ts'
 import { mutantsOf } from './mutant.ts'
 import { PEOPLE } from './people.ts'
@@ -19,6 +20,7 @@ import { WORKER } from './worker.ts'
 
 export const MUTANTS = mutantsOf([
   ...AGREEMENT,
+  ...KEYS,
   ...DECISIONS,
   ...PEOPLE,
   ...TOKENS,

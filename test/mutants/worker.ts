@@ -21,7 +21,7 @@ export const WORKER: readonly Held[] = [
       ],
       ['|| facts.call !== call) return', ') return', 'A grant for one call runs another.'],
       [
-        "if (!signedByExactly(envelope, GRANT_TYPE, pinned)) return untrusted('the grant is not signed by the pinned edge key alone')",
+        '|| !signedByExactly(envelope, GRANT_TYPE, new Map([[kid, key]]))',
         '',
         'An attacker who answers in the place of the edge runs anything on the worker.',
       ],

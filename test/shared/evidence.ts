@@ -3,9 +3,10 @@
 // for tests.
 
 import { digestOf, parseJson, sha256 } from '../../shared/bytes/json.ts'
-import { BUNDLE_FORMAT, type Bundle, type Keys } from '../../shared/evidence/bundle.ts'
+import { BUNDLE_FORMAT, type Bundle } from '../../shared/evidence/bundle.ts'
 import type { Envelope, PrivateJwk, Signer } from '../../shared/evidence/dsse.ts'
 import { countersign, kidOf, payloadBytes, seal, signerFromJwk } from '../../shared/evidence/dsse.ts'
+import type { Keys } from '../../shared/evidence/keys.ts'
 import type { Execution, Facts, UpstreamExchange } from '../../shared/evidence/statement.ts'
 import {
   callDigest,
@@ -43,10 +44,20 @@ const CALL = `call_${ULID}_7`
 export const NOW = 1_763_000_000_000
 
 export const KEYS: Keys = {
-  format: 'countersign-keys/v1',
+  format: 'countersign-keys/v2',
+  chain: [],
   tenant: 'default',
   keys: [
-    { kid: kidOf(EDGE.x), kty: 'OKP', crv: 'Ed25519', x: EDGE.x, role: 'edge', status: 'active' },
+    {
+      kid: kidOf(EDGE.x),
+      kty: 'OKP',
+      crv: 'Ed25519',
+      x: EDGE.x,
+      role: 'edge',
+      from_ms: 0,
+      until_ms: null,
+      status: 'active',
+    },
     {
       kid: kidOf(WORKER.x),
       kty: 'OKP',
@@ -54,6 +65,8 @@ export const KEYS: Keys = {
       x: WORKER.x,
       role: 'worker',
       worker: WORKER_ID,
+      from_ms: 0,
+      until_ms: null,
       status: 'active',
     },
   ],

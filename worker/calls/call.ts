@@ -8,6 +8,7 @@ import type { Config } from '../config.ts'
 import { errorReport } from '../host/error-report.ts'
 import type { Log } from '../host/log.ts'
 import type { EdgeLink } from '../link/client.ts'
+import type { EdgeKeys } from '../link/edge-keys.ts'
 import type { Identity } from '../link/identity.ts'
 import { meansOf, type ProvenSandbox } from '../proof/proof.ts'
 import type { Doorbell } from '../queue/doorbells.ts'
@@ -18,10 +19,11 @@ import type { RunFolders } from './run-folders.ts'
 import { runInSandbox } from './run-in-sandbox.ts'
 import type { SettlementSender } from './settlements.ts'
 import type { Spool } from './spool.ts'
-import { type ClaimVerdict, verifyClaim } from './verify-grant.ts'
+import { type ClaimVerdict, signerOf, verifyClaim } from './verify-grant.ts'
 
 export type CallContext = {
   readonly identity: Identity
+  readonly edgeKeys: EdgeKeys
   /** This process's random id, by which the edge allows one process per worker. */
   readonly process: string
   readonly link: EdgeLink
@@ -62,7 +64,7 @@ async function claimAndRun(
   release: () => void,
 ): Promise<void> {
   const { call } = doorbell
-  const { identity, link, log, spool } = context
+  const { identity, edgeKeys, link, log, spool } = context
   const ignore = (reason: string, code?: string): void =>
     log.say('a doorbell was ignored', { call, reason, code })
   await context.settling.whenOffered()
@@ -81,8 +83,11 @@ async function claimAndRun(
   if (!claim.ok) return ignore(claim.error.detail, claim.error.code)
   const claimed_ms = performance.now()
 
-  const { tenant, worker, edge } = identity
-  const verdict = verifyClaim(claim.value, { tenant, ...doorbell, worker, edge, now_ms: link.clock.now() })
+  const { tenant, worker } = identity
+  const edgeKey = (kid: string) => edgeKeys.accepted(kid, link.clock.now())
+  if (edgeKey(signerOf(claim.value.grant)) === undefined) await edgeKeys.learn()
+  const now_ms = link.clock.now()
+  const verdict = verifyClaim(claim.value, { tenant, ...doorbell, worker, edgeKey, now_ms })
   if (verdict.kind === 'stray')
     return log.warn('the answer to a claim holds no grant for this call and worker', {
       call,

@@ -3,7 +3,7 @@
 // checks again.
 
 import { canonical, type Json, parseJson, sha256 } from '../../shared/bytes/json.ts'
-import { payloadBytes, signedByExactly } from '../../shared/evidence/dsse.ts'
+import { type Envelope, payloadBytes, signedByExactly } from '../../shared/evidence/dsse.ts'
 import { callDigest, GRANT_TYPE, Grant } from '../../shared/evidence/statement.ts'
 import { type ProcessPlan as Plan, secretsOf } from '../../shared/plan/plan.ts'
 import { Claim } from '../../shared/wire/workers.ts'
@@ -13,7 +13,8 @@ export type Expected = {
   readonly run: string
   readonly call: string
   readonly worker: string
-  readonly edge: { readonly kid: string; readonly x: string }
+  /** The edge's public key with this id, if its grants count now. */
+  readonly edgeKey: (kid: string) => string | undefined
   /** By the edge's clock. */
   readonly now_ms: number
 }
@@ -45,6 +46,9 @@ export type ClaimVerdict =
    */
   | { readonly kind: 'stray'; readonly reason: string }
 
+/** The id of the key that is said to have signed it. */
+export const signerOf = ({ signatures: [first] }: Envelope): string => first?.keyid ?? ''
+
 export function verifyClaim(answer: unknown, expected: Expected): ClaimVerdict {
   const stray = (reason: string): ClaimVerdict => ({ kind: 'stray', reason })
   const claim = Claim.safeParse(answer)
@@ -62,8 +66,9 @@ export function verifyClaim(answer: unknown, expected: Expected): ClaimVerdict {
 
   const reference = { grant, grant_sha256: sha256(canonical(grant)) }
   const untrusted = (reason: string): ClaimVerdict => ({ kind: 'untrusted', reason, ...reference })
-  const pinned = new Map([[expected.edge.kid, expected.edge.x]])
-  if (!signedByExactly(envelope, GRANT_TYPE, pinned))
+  const kid = signerOf(envelope)
+  const key = expected.edgeKey(kid)
+  if (key === undefined || !signedByExactly(envelope, GRANT_TYPE, new Map([[kid, key]])))
     return untrusted('the grant is not signed by the pinned edge key alone')
   if (expected.now_ms >= deadline_ms) return untrusted('the deadline of the grant has passed')
   const argsText = canonical(args)

@@ -1,20 +1,37 @@
-// The worker's identity: `<home>/key.json`, mode 0600, written once by enrolment. It holds the
-// private key, the worker id that the edge assigned, and the edge key pinned at enrolment: a grant
-// signed by any other key is refused (L1).
+// The worker's identity: `<home>/key.json`, mode 0600, written by enrolment. It holds the private key,
+// the worker id that the edge assigned, and the pinned edge key: a grant signed by a key to which the
+// pinned one does not lead is refused (L1). A new edge key is stored here (edge-keys.ts).
 
 import { generateKeyPairSync } from 'node:crypto'
-import { chmodSync, closeSync, fsyncSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs'
+import {
+  chmodSync,
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { z } from 'zod'
-import type { Keys } from '../../shared/evidence/bundle.ts'
 import { type PrivateJwk, type Signer, signerFromJwk } from '../../shared/evidence/dsse.ts'
 import { PublicKey } from '../../shared/evidence/ed25519.ts'
+import { Time } from '../../shared/fields.ts'
 import { PATTERNS } from '../../shared/ids.ts'
 import type { Tier } from '../../shared/plan/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import { type Config, type Refusal, readPrivate } from '../config.ts'
 import { openUnsignedLink } from './client.ts'
+
+const EdgeKey = z.strictObject({ kid: z.string(), x: PublicKey })
+const Pinned = {
+  edge: EdgeKey,
+  /** The key before it, whose grants count until then. */
+  before: EdgeKey.extend({ until_ms: Time }).optional(),
+}
 
 const KeyFile = z.strictObject({
   kty: z.literal('OKP'),
@@ -24,15 +41,18 @@ const KeyFile = z.strictObject({
   worker: z.string().regex(PATTERNS.worker),
   tenant: z.string().regex(PATTERNS.tenant),
   pool: z.string().regex(PATTERNS.name),
-  edge: z.strictObject({ kid: z.string(), x: PublicKey }),
+  ...Pinned,
 })
 
-export type Identity = {
+export type PinnedEdge = Pick<z.infer<typeof KeyFile>, 'edge' | 'before'>
+
+export type Identity = PinnedEdge & {
+  /** The file that holds it. */
+  readonly path: string
   readonly worker: string
   readonly tenant: string
   readonly pool: string
   readonly signer: Signer
-  readonly edge: { readonly kid: string; readonly x: string }
 }
 
 export const keyPath = (home: string): string => join(home, 'key.json')
@@ -44,18 +64,36 @@ export function readIdentity(config: Config): Result<Identity, Refusal> {
     return err(`the key \`${path}\` ${text.error}; a new worker gets one with \`countersign-worker enrol\``)
   const read = KeyFile.safeParse(parsed(text.value))
   if (!read.success) return err(`the key \`${path}\` is damaged; remove it and enrol again`)
-  const { kty, crv, x, d, worker, tenant, pool, edge } = read.data
+  const { kty, crv, x, d, worker, tenant, pool, edge, before } = read.data
   if (tenant !== config.tenant || pool !== config.pool) {
     return err(
       `the key \`${path}\` is for tenant \`${tenant}\`, pool \`${pool}\`; the configuration names \`${config.tenant}\`, \`${config.pool}\`; correct the configuration, or enrol again`,
     )
   }
-  return ok({ worker, tenant, pool, signer: signerFromJwk({ kty, crv, x, d }), edge })
+  const signer = signerFromJwk({ kty, crv, x, d })
+  return ok({ path, worker, tenant, pool, signer, edge, ...(before === undefined ? {} : { before }) })
 }
 
-/** Whether the pinned edge key is among these keys and active. */
-export const pins = ({ edge }: Pick<Identity, 'edge'>, { keys }: Keys): boolean =>
-  keys.some(({ role, x, status }) => role === 'edge' && x === edge.x && status === 'active')
+/** Replaces the pinned edge key, in one step: a crash leaves the file as it was or as it will be. */
+export function storeEdge(path: string, { edge, before }: PinnedEdge): Result<void, Refusal> {
+  const draft = `${path}.new`
+  try {
+    const kept = KeyFile.omit({ before: true })
+      .strip()
+      .parse(parsed(readFileSync(path, 'utf8')))
+    const file = openSync(draft, 'w', 0o600)
+    try {
+      writeSync(file, `${JSON.stringify({ ...kept, edge, before }, null, 2)}\n`)
+      fsyncSync(file)
+    } finally {
+      closeSync(file)
+    }
+    renameSync(draft, path)
+    return ok(undefined)
+  } catch (error) {
+    return err(`\`${path}\` can’t be written (${codeOf(error)})`)
+  }
+}
 
 const parsed = (text: string): unknown => {
   try {

@@ -540,7 +540,7 @@ export type Bundle = {
 }
 
 export type Keys = {
-  readonly format: 'countersign-keys/v1'
+  readonly format: 'countersign-keys/v2'
   readonly tenant: string
   readonly keys: readonly {
     readonly kid: string
@@ -549,8 +549,12 @@ export type Keys = {
     readonly x: string
     readonly role: 'edge' | 'worker'
     readonly worker?: string
-    readonly status: 'active' | 'revoked'
+    readonly from_ms: number
+    readonly until_ms: number | null
+    readonly status: 'active' | 'retired' | 'revoked' | 'distrusted'
+    readonly distrusted_from_ms?: number
   }[]
+  readonly chain: readonly Envelope[]
 }
 
 export type Statement = {

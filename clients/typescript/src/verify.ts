@@ -2,7 +2,8 @@
 // command line: this file bundles shared/evidence and adds none but the expected call.
 
 import { EVIDENCE_BOUNDS, parseJson } from '../../../shared/bytes/json.ts'
-import { Bundle, faultIn, Keys, verifyBundle } from '../../../shared/evidence/bundle.ts'
+import { Bundle, faultIn, verifyBundle } from '../../../shared/evidence/bundle.ts'
+import { readKeys } from '../../../shared/evidence/keys.ts'
 import type { Statement } from './api.ts'
 
 export type Check = {
@@ -26,10 +27,10 @@ export type Verdict = {
  */
 export function verify(bundle: unknown, keys: unknown, expected: { readonly call?: string } = {}): Verdict {
   const read = Bundle.safeParse(readDocument(bundle))
-  const known = Keys.safeParse(readDocument(keys))
-  if (!known.success) return refused('the key file is well-formed', faultIn(known.error))
+  const known = readKeys(readDocument(keys))
+  if (!known.ok) return refused('the key file is well-formed', known.error.at)
   if (!read.success) return refused('the bundle is well-formed', faultIn(read.error))
-  const { ok, checks, statement } = verifyBundle(read.data, known.data)
+  const { ok, checks, statement } = verifyBundle(read.data, known.value)
   const facts = statement?.predicate.facts
   const about = expected.call === undefined || facts?.call === expected.call
   return {

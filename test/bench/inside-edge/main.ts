@@ -67,7 +67,11 @@ function directoryWith(
   policies: readonly string[],
   names: readonly string[] = ['bench'],
 ): LoadedDirectory {
-  const keys = { markKey: Buffer.alloc(32), vaultKey: Buffer.alloc(32), publicUrl: 'https://cs.example.com' }
+  const keys = {
+    markKey: Buffer.alloc(32),
+    vaultKeys: [Buffer.alloc(32)],
+    publicUrl: 'https://cs.example.com',
+  }
   return directoryFrom(keys, tenant, {
     tenant,
     version: 1,

@@ -2,7 +2,7 @@
 // worker it waits, its grant stays unused, and its end says what was missing.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Keys } from '../../../shared/evidence/bundle.ts'
+import { Keys } from '../../../shared/evidence/keys.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { bearer, type Client, client } from '../../../shared/routes/client.ts'
 import { eventually } from '../../support/eventually.ts'

@@ -392,9 +392,12 @@ export class FakeEdge {
     return {
       status: 200,
       body: {
-        format: 'countersign-keys/v1',
+        format: 'countersign-keys/v2',
         tenant: this.tenant,
-        keys: [{ kid, kty: 'OKP', crv: 'Ed25519', x, role: 'edge', status: 'active' }],
+        keys: [
+          { kid, kty: 'OKP', crv: 'Ed25519', x, role: 'edge', from_ms: 0, until_ms: null, status: 'active' },
+        ],
+        chain: [],
       },
     }
   }

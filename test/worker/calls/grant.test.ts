@@ -54,7 +54,7 @@ const judge = ({
       run: call.run,
       call: call.call,
       worker: WORKER,
-      edge: { kid: edge.signer.kid, x: edge.signer.x },
+      edgeKey: (kid: string) => (kid === edge.signer.kid ? edge.signer.x : undefined),
       now_ms,
     },
   )
@@ -149,7 +149,7 @@ test('D11 a claim is accepted only with exactly the secrets that its plan names'
         run: handed.run,
         call: handed.call,
         worker: WORKER,
-        edge: { kid: edge.signer.kid, x: edge.signer.x },
+        edgeKey: (kid: string) => (kid === edge.signer.kid ? edge.signer.x : undefined),
         now_ms: edge.now(),
       },
     )
@@ -204,7 +204,7 @@ test('an answer that is not a claim is ignored', () => {
     run: call.run,
     call: call.call,
     worker: WORKER,
-    edge: { kid: edge.signer.kid, x: edge.signer.x },
+    edgeKey: (kid: string) => (kid === edge.signer.kid ? edge.signer.x : undefined),
     now_ms: 0,
   }
   for (const answer of [

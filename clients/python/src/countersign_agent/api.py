@@ -1029,10 +1029,13 @@ _KeysKeysItemRequired = TypedDict("_KeysKeysItemRequired", {
     "crv": Literal["Ed25519"],
     "x": str,
     "role": Literal["edge", "worker"],
-    "status": Literal["active", "revoked"],
+    "from_ms": int,
+    "until_ms": Optional[int],
+    "status": Literal["active", "retired", "revoked", "distrusted"],
 })
 _KeysKeysItemOptional = TypedDict("_KeysKeysItemOptional", {
     "worker": str,
+    "distrusted_from_ms": int,
 }, total=False)
 
 
@@ -1041,9 +1044,10 @@ class KeysKeysItem(_KeysKeysItemRequired, _KeysKeysItemOptional):
 
 
 _KeysRequired = TypedDict("_KeysRequired", {
-    "format": Literal["countersign-keys/v1"],
+    "format": Literal["countersign-keys/v2"],
     "tenant": str,
     "keys": List[KeysKeysItem],
+    "chain": List["Envelope"],
 })
 _KeysOptional = TypedDict("_KeysOptional", {
 }, total=False)

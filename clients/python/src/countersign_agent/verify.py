@@ -5,23 +5,20 @@ signatures, all digests, an approval where policy asked for one, nothing without
 of the execution that contradicts neither itself nor its grant nor its plan.
 """
 
-import base64
-import binascii
-import re
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Union
 
 from .canonical import canonical, digest_of, parse
 from .checks import CHECK_NAMES, EDGE, ISOLATE, UPSTREAM
 from .contradictions import contradictions
-from .ed25519 import is_public_key, is_signed_by
+from .envelope import bytes_of, key_of, signed_by_exactly
+from .keys import chain_holds, key_at
 
 STATEMENT_TYPE = "application/vnd.in-toto+json"
 GRANT_TYPE = "application/vnd.countersign.grant+json"
 PREDICATE_TYPE = "https://countersign.dev/attestation/v1"
 #: Executors that are the edge itself; a worker executes all else and signs too.
 EDGE_EXECUTORS = (EDGE, ISOLATE, UPSTREAM)
-BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?")
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,7 @@ def _verify(verdict: Verdict, bundle: Any, keys: Any, call: Optional[str]) -> No
     holds = verdict.holds
     if not holds("the formats are known", _formats(bundle, keys)):
         return
-    payload = _base64(bundle["envelope"]["payload"])
+    payload = bytes_of(bundle["envelope"]["payload"])
     statement = parse(payload)
     if not holds("the payload is an in-toto statement of our predicate", _is_ours(statement)):
         return
@@ -80,25 +77,31 @@ def _verify(verdict: Verdict, bundle: Any, keys: Any, call: Optional[str]) -> No
     facts, execution, grant = predicate["facts"], predicate["execution"], predicate["grant"]
     holds("the key file belongs to the tenant of the attestation", keys["tenant"] == facts["tenant"])
 
-    edges = {key["kid"]: _key(key["x"]) for key in keys["keys"] if key["role"] == "edge"}
     signers = [one["keyid"] for one in bundle["envelope"]["signatures"]]
-    edge = next((kid for kid in signers if kid in edges), None)
+    edge = next((kid for kid in signers if any(key["role"] == "edge" and key["kid"] == kid for key in keys["keys"])), None)
     if edge is None:
         holds("an edge key from the key file signed it", False)
         return
-    required = {edge: edges[edge]}
+    # A countersignature may come late, so only its earliest time is known.
+    ended = execution["ended_at_ms"]
+    edge_key = key_at(keys, edge, "edge", None, ended)
+    if not holds("the edge’s key is trusted for that time", edge_key is not None, ENDED):
+        return
+    required = {edge: key_of(edge_key)}
     executed = execution["executor"] != EDGE
     if execution["executor"] not in EDGE_EXECUTORS:
         named = grant["worker"] if grant is not None else None
-        worker = next(
-            (key for key in keys["keys"] if key["role"] == "worker" and key.get("worker") == named), None
-        )
-        if worker is None:
+        own = [key["kid"] for key in keys["keys"] if key["role"] == "worker" and key.get("worker") == named]
+        if not own:
             holds("the worker that the grant names has a key in the key file", False)
             return
-        required[worker["kid"]] = _key(worker["x"])
+        used = next((kid for kid in own if kid in signers), own[0])
+        worker_key = key_at(keys, used, "worker", named, ended)
+        if not holds("the worker’s key is trusted for that time", worker_key is not None, ENDED):
+            return
+        required[used] = key_of(worker_key)
     by = "the worker and the edge" if len(required) == 2 else "the edge"
-    if not holds(f"exactly {by} signed it", _signed_by_exactly(bundle["envelope"], STATEMENT_TYPE, required)):
+    if not holds(f"exactly {by} signed it", signed_by_exactly(bundle["envelope"], STATEMENT_TYPE, required)):
         return
 
     about = bundle["call"]
@@ -110,7 +113,7 @@ def _verify(verdict: Verdict, bundle: Any, keys: Any, call: Optional[str]) -> No
     holds("nothing ran without a grant", not executed or allowed)
     if grant is None:
         holds("no grant is included where none was issued", bundle["grant"] is None)
-    granted = None if grant is None else _grant_in(bundle["grant"], edge, edges[edge])
+    granted = None if grant is None else _grant_in(bundle["grant"], keys)
     # Only whoever has the arguments can check the rest. The edge did, before it signed.
     if "removed" in bundle:
         same = grant is None or (granted is not None and digest_of(granted) == grant["sha256"])
@@ -154,7 +157,8 @@ def _formats(bundle: Any, keys: Any) -> bool:
     envelopes = [one for one in (bundle["envelope"], bundle["grant"]) if one is not None]
     return (
         bundle["format"] == "countersign-bundle/v1"
-        and keys["format"] == "countersign-keys/v1"
+        and keys["format"] in ("countersign-keys/v1", "countersign-keys/v2")
+        and chain_holds(keys)
         and set(bundle) - {"removed"} == {"format", "envelope", "grant", "call"}
         and ("removed" not in bundle or _is_removal(bundle["removed"]))
         and set(bundle["call"]) == {*NAMED, "arguments", "plan"}
@@ -185,47 +189,17 @@ def _approved(facts: Any) -> bool:
     return approval is not None and any(answer["decision"] == "approve" for answer in approval["answers"])
 
 
+ENDED = "/predicate/execution/ended_at_ms"
 GRANT = {"facts", "worker", "fence", "issued_at_ms", "deadline_ms", "folder", "proven"}
 
 
-def _grant_in(envelope: Any, kid: str, edge: bytes) -> Optional[Dict[str, Any]]:
-    """The grant, if the edge signed it."""
-    if envelope is None or not _signed_by_exactly(envelope, GRANT_TYPE, {kid: edge}):
+def _grant_in(envelope: Any, keys: Any) -> Optional[Dict[str, Any]]:
+    """The grant, if the edge signed it when it was issued, maybe with an earlier key than the attestation."""
+    if envelope is None:
         return None
-    grant = parse(_base64(envelope["payload"]))
+    grant = parse(bytes_of(envelope["payload"]))
+    kid, at = envelope["signatures"][0]["keyid"], grant["issued_at_ms"]
+    key = key_at(keys, kid, "edge", None, at, at)
+    if key is None or not signed_by_exactly(envelope, GRANT_TYPE, {kid: key_of(key)}):
+        return None
     return grant if set(grant) <= GRANT else None
-
-
-def _signed_by_exactly(envelope: Any, kind: str, keys: Mapping[str, bytes]) -> bool:
-    """Checks for one signature by each key and no other, which could be mistaken for an endorsement."""
-    signatures = envelope["signatures"]
-    if envelope["payloadType"] != kind or len(signatures) != len(keys):
-        return False
-    payload = _base64(envelope["payload"])
-    signed = b"DSSEv1 %d %s %d %s" % (len(kind.encode()), kind.encode(), len(payload), payload)
-    seen = set()
-    for one in signatures:
-        key = keys.get(one["keyid"])
-        if key is None or one["keyid"] in seen or not is_signed_by(key, signed, _base64(one["sig"])):
-            return False
-        seen.add(one["keyid"])
-    return True
-
-
-def _base64(text: str) -> bytes:
-    """Canonical base64 only, so that no byte of an envelope can change unnoticed."""
-    if not BASE64.fullmatch(text):
-        raise ValueError("not canonical base64")
-    return base64.b64decode(text, validate=True)
-
-
-def _key(x: str) -> bytes:
-    if not re.fullmatch(r"[A-Za-z0-9_-]{43}", x):
-        raise ValueError("not a public key")
-    try:
-        encoded = base64.urlsafe_b64decode(f"{x}=")
-    except binascii.Error as error:
-        raise ValueError("not a public key") from error
-    if base64.urlsafe_b64encode(encoded).decode().rstrip("=") != x or not is_public_key(encoded):
-        raise ValueError("not a public key")
-    return encoded

@@ -235,6 +235,7 @@ export const ADMINISTRATION: Readonly<Record<string, Component>> = {
     calls_ended: 'Calls that have ended, over the tenant’s whole life.',
     calls_open: 'Calls that have not ended.',
     runs_open: 'Runs with calls that have not ended.',
+    vault_key: 'The id of the edge’s key under which all its secrets are sealed.',
   }),
   ExportTarget: object(ExportTarget, 'The bucket that receives exports.', {
     ...EXPORT_TARGET,

@@ -1,8 +1,9 @@
 // Evidence: attestations, journals, snapshots and the keys that verify them.
 
-import { Bundle, Keys } from '../../../../shared/evidence/bundle.ts'
+import { Bundle } from '../../../../shared/evidence/bundle.ts'
 import { Envelope } from '../../../../shared/evidence/dsse.ts'
 import { JournalEntry, ShadowDecision } from '../../../../shared/evidence/journal.ts'
+import { Keys } from '../../../../shared/evidence/keys.ts'
 import { PolicySnapshot } from '../../../../shared/evidence/policy-snapshot.ts'
 import { WorkerProof } from '../../../../shared/evidence/worker-proof.ts'
 import { type Component, object, opaque } from './component.ts'
@@ -44,6 +45,7 @@ export const EVIDENCE: Readonly<Record<string, Component>> = {
   Keys: object(Keys, 'The public keys of an edge and of one tenant’s workers.', {
     format: 'The format of this document.',
     tenant: 'The tenant whose workers are listed.',
-    keys: 'Ed25519 keys.',
+    keys: 'Ed25519 keys, with the time in which each one signs.',
+    chain: 'For each edge key after the first: a link that the key before it and the key itself have signed.',
   }),
 }

@@ -1,0 +1,111 @@
+// The secrets of an edge, in one variable: the key that signs now, the chain that leads to it, and the
+// secrets from which its other keys are derived. No private key of an earlier edge key is in it. An
+// installation that has never changed its key has the key alone, and everything is derived from it.
+
+import { createHmac, generateKeyPairSync, randomBytes } from 'node:crypto'
+import { z } from 'zod'
+import { LIMITS } from '../limits.ts'
+import { err, ok, type Result } from '../result.ts'
+import { Envelope, type PrivateJwk, type Signer, signerFromJwk } from './dsse.ts'
+import { PublicKey } from './ed25519.ts'
+import { edgeKeysOf, type KeyEntry, type Link, sealLink } from './keys.ts'
+
+const BYTES = 32
+/** 32 bytes in base64url. */
+const Secret = z.string().regex(/^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$/)
+const SigningKey = z.object({ kty: z.literal('OKP'), crv: z.literal('Ed25519'), x: PublicKey, d: Secret })
+
+const Ring = z.strictObject({
+  format: z.literal('countersign-key-ring/v1'),
+  signing: SigningKey,
+  /** The first edge key, where the chain begins. */
+  first: PublicKey,
+  chain: z.array(Envelope).max(LIMITS.edge_keys - 1),
+  /** Of the keys of links, marks, webhooks and MCP: a distrust of the edge key replaces it. */
+  root: Secret,
+  /** The key of the checks in run ids, which stay valid. */
+  ids: Secret,
+  /** The keys of the vaults: new values are sealed with the first one, the others open older values. */
+  vaults: z.array(Secret).min(1).max(LIMITS.vault_keys),
+})
+export type KeyRing = z.infer<typeof Ring>
+
+/** HKDF's second step. The first one has made `root` (RFC 5869). */
+export const derive = (root: string, use: string): Buffer =>
+  createHmac('sha256', Buffer.from(root, 'base64url'))
+    .update(`countersign ${use} v1`)
+    .update(Buffer.of(1))
+    .digest()
+
+/** Reads the variable `EDGE_SIGNING_KEY`. The error never quotes it. */
+export function readKeyRing(value: unknown): Result<KeyRing, string> {
+  const key = SigningKey.safeParse(value)
+  const ring = key.success ? ok(ringOf(key.data)) : parsed(value)
+  if (!ring.ok) return ring
+  const { signing, first, chain } = ring.value
+  const keys = edgeKeysOf(first, chain)
+  if (!keys.ok) return keys
+  return keys.value.at(-1)?.x === signing.x ? ring : err('the chain does not lead to the signing key')
+}
+
+function parsed(value: unknown): Result<KeyRing, string> {
+  const read = Ring.safeParse(value)
+  return read.success ? ok(read.data) : err('it is neither an Ed25519 key nor a key ring')
+}
+
+/** The first key's own derivation (RFC 5869, without salt), so that nothing derived from it changes. */
+function ringOf({ kty, crv, x, d }: PrivateJwk): KeyRing {
+  const root = createHmac('sha256', Buffer.alloc(BYTES))
+    .update(Buffer.from(d, 'base64url'))
+    .digest('base64url')
+  return {
+    format: 'countersign-key-ring/v1',
+    signing: { kty, crv, x, d },
+    first: x,
+    chain: [],
+    root,
+    ids: derive(root, 'run id').toString('base64url'),
+    vaults: [derive(root, 'vault').toString('base64url')],
+  }
+}
+
+export const edgeSigner = ({ signing }: KeyRing): Signer => signerFromJwk(signing)
+
+/** The edge keys of a ring that `readKeyRing` has read. */
+export function edgeKeys({ first, chain }: KeyRing): KeyEntry[] {
+  const keys = edgeKeysOf(first, chain)
+  if (!keys.ok) throw new Error(`the key ring changed: ${keys.error}`)
+  return keys.value
+}
+
+export type Rotation = Omit<Link, 'follows' | 'key'>
+
+/**
+ * The ring with a new signing key, which the present one introduces, and a new key of the vaults. If
+ * a key is distrusted, its holder may know every secret of the ring: all are new but that of run ids.
+ */
+export function rotated(ring: KeyRing, link: Rotation): Result<KeyRing, string> {
+  if (ring.chain.length >= LIMITS.edge_keys - 1) return err(`an edge has at most ${LIMITS.edge_keys} keys`)
+  if (ring.vaults.length >= LIMITS.vault_keys)
+    return err('secrets are still sealed under earlier keys; run `countersign keys forget` first')
+  // Ed25519 keys export in this form.
+  const { kty, crv, x, d } = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk
+  const signing = { kty, crv, x, d }
+  const next = {
+    ...ring,
+    signing,
+    chain: [...ring.chain, sealLink(link, edgeSigner(ring), signerFromJwk(signing))],
+    vaults: [newSecret(), ...ring.vaults],
+    ...(link.distrusts === null ? {} : { root: newSecret() }),
+  }
+  return readKeyRing(next)
+}
+
+const newSecret = (): string => randomBytes(BYTES).toString('base64url')
+
+/** The ring without the vaults' earlier keys, once every value is sealed under the first. */
+export const withoutFormerVaults = (ring: KeyRing): KeyRing => ({ ...ring, vaults: ring.vaults.slice(0, 1) })
+
+/** Names the vaults' key without showing anything of it. */
+export const vaultId = ({ vaults: [current = ''] }: KeyRing): string =>
+  derive(current, 'vault id').toString('hex').slice(0, 16)

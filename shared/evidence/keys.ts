@@ -1,0 +1,189 @@
+// The public keys of an edge and of a tenant's workers: when each one signed, and the chain by which
+// each edge key after the first was introduced by the one before it. Whoever has pinned an edge key
+// follows the chain from there, without trusting the connection that brought it.
+
+import { z } from 'zod'
+import { canonical, parseJson } from '../bytes/json.ts'
+import { Time } from '../fields.ts'
+import { PATTERNS } from '../ids.ts'
+import { LIMITS } from '../limits.ts'
+import { err, ok, type Result } from '../result.ts'
+import { countersign, Envelope, kidOf, payloadBytes, type Signer, seal, signedByExactly } from './dsse.ts'
+import { PublicKey } from './ed25519.ts'
+
+export const KEYS_FORMAT = 'countersign-keys/v2'
+const LINK_TYPE = 'application/vnd.countersign.key-link+json'
+
+const Kid = z.string().max(64)
+const Jwk = { kid: Kid, kty: z.literal('OKP'), crv: z.literal('Ed25519'), x: PublicKey }
+const Owner = { role: z.enum(['edge', 'worker']), worker: z.string().regex(PATTERNS.worker).optional() }
+
+const KeyEntry = z.strictObject({
+  ...Jwk,
+  ...Owner,
+  from_ms: Time,
+  /** Until when its signatures count; null while it signs. */
+  until_ms: Time.nullable(),
+  status: z.enum(['active', 'retired', 'revoked', 'distrusted']),
+  /** Somebody else may have had the key since then: nothing that was signed later counts. */
+  distrusted_from_ms: Time.optional(),
+})
+export type KeyEntry = z.infer<typeof KeyEntry>
+
+/**
+ * The public keys of an edge and its workers, as `/.well-known/countersign/keys.json` serves them.
+ * `readKeys` checks them.
+ */
+export const Keys = z.strictObject({
+  format: z.literal(KEYS_FORMAT),
+  tenant: z.string().regex(PATTERNS.tenant),
+  keys: z.array(KeyEntry),
+  /** For each edge key after the first, in order: signed by the key before it and by itself. */
+  chain: z.array(Envelope).max(LIMITS.edge_keys - 1),
+})
+export type Keys = z.infer<typeof Keys>
+
+/** A key file of an earlier version, without times. */
+const FormerKeys = z.strictObject({
+  format: z.literal('countersign-keys/v1'),
+  tenant: Keys.shape.tenant,
+  keys: z.array(z.strictObject({ ...Jwk, ...Owner, status: z.enum(['active', 'revoked']) })),
+})
+
+/** `key` signs from `from_ms` on in the place of `follows`, whose signatures count until `until_ms`. */
+const Link = z.strictObject({
+  follows: PublicKey,
+  key: PublicKey,
+  from_ms: Time,
+  until_ms: Time,
+  /** An earlier key that is no longer trusted since that time. */
+  distrusts: z.strictObject({ kid: Kid, from_ms: Time }).nullable(),
+})
+export type Link = z.infer<typeof Link>
+
+/** The link from one edge key to the next, signed by both. */
+export const sealLink = (link: Omit<Link, 'follows' | 'key'>, from: Signer, to: Signer): Envelope =>
+  countersign(seal(LINK_TYPE, { ...link, follows: from.x, key: to.x }, from), to)
+
+/** The edge keys to which the chain leads from the first one; an error is a sentence. */
+export function edgeKeysOf(first: string, chain: readonly Envelope[]): Result<KeyEntry[], string> {
+  const keys: KeyEntry[] = [entryOf(first, 0)]
+  for (const [index, envelope] of chain.entries()) {
+    const last = keys[keys.length - 1]
+    const link = linkIn(envelope, last?.x ?? '')
+    const broken = (why: string): Result<never, string> => err(`link ${index + 1} of the chain ${why}`)
+    if (last === undefined || link === undefined)
+      return broken('is not signed by the key before it and by the key that it names')
+    if (keys.some(({ x }) => x === link.key)) return broken('leads back to an earlier key')
+    if (link.from_ms < last.from_ms || link.until_ms < link.from_ms) return broken('goes back in time')
+    Object.assign(last, { until_ms: link.until_ms, status: 'retired' })
+    if (link.distrusts !== null && !distrust(keys, link.distrusts)) return broken('distrusts an unknown key')
+    keys.push(entryOf(link.key, link.from_ms))
+  }
+  return ok(keys)
+}
+
+const entryOf = (x: string, from_ms: number): KeyEntry => ({
+  kid: kidOf(x),
+  kty: 'OKP',
+  crv: 'Ed25519',
+  x,
+  role: 'edge',
+  from_ms,
+  until_ms: null,
+  status: 'active',
+})
+
+function linkIn(envelope: Envelope, follows: string): Link | undefined {
+  const parsed = parseJson(payloadBytes(envelope))
+  const read = Link.safeParse(parsed.ok ? parsed.value : undefined)
+  if (!read.success || read.data.follows !== follows) return undefined
+  const { key } = read.data
+  const both = new Map([follows, key].map((x) => [kidOf(x), x]))
+  return signedByExactly(envelope, LINK_TYPE, both) ? read.data : undefined
+}
+
+/** The earliest time counts: a later link can't give back trust. False if there is no such key. */
+function distrust(keys: KeyEntry[], { kid, from_ms }: NonNullable<Link['distrusts']>): boolean {
+  const known = keys.find((key) => key.kid === kid)
+  if (known === undefined) return false
+  const distrusted_from_ms = Math.min(from_ms, known.distrusted_from_ms ?? from_ms)
+  Object.assign(known, { status: 'distrusted', distrusted_from_ms })
+  return true
+}
+
+/** `at`: the first fault, as a JSON pointer into the document. */
+export type KeyFault = { readonly at: string; readonly detail: string }
+
+/** Reads a key file, of this version or the one before it. */
+export function readKeys(value: unknown): Result<Keys, KeyFault> {
+  const former = FormerKeys.safeParse(value)
+  if (former.success) {
+    const keys = former.data.keys.map((key) => ({ ...key, from_ms: 0, until_ms: null }))
+    return ok({ ...former.data, format: KEYS_FORMAT, keys, chain: [] })
+  }
+  const read = Keys.safeParse(value)
+  if (!read.success) {
+    const [issue] = read.error.issues
+    return err({ at: `/${issue?.path.map(String).join('/') ?? ''}`, detail: issue?.message ?? '' })
+  }
+  const fault = faultOf(read.data)
+  return fault === undefined ? ok(read.data) : err(fault)
+}
+
+/** The edge keys are exactly those of the chain, and each id is that of its key. */
+function faultOf({ keys, chain }: Keys): KeyFault | undefined {
+  const edges = keys.filter(({ role }) => role === 'edge')
+  const led = edgeKeysOf(edges[0]?.x ?? '', chain)
+  if (!led.ok) return { at: '/chain', detail: led.error }
+  if (canonical(led.value) !== canonical(edges))
+    return { at: '/keys', detail: 'the edge keys are not those to which the chain leads' }
+  if (keys.some(({ kid, x }) => kid !== kidOf(x)) || new Set(keys.map(({ kid }) => kid)).size < keys.length)
+    return { at: '/keys', detail: 'an id is not that of its key, or a key is listed twice' }
+  return undefined
+}
+
+/**
+ * The keys that continue those of a pinned file: of the same tenant, with the same first edge key, and
+ * with every pinned link. So a key that replaces the pinned one was introduced by it, and a distrust
+ * that the file knows stays.
+ */
+export function followChain(pinned: Keys, fetched: Keys): Result<Keys, string> {
+  const first = ({ keys }: Keys): string | undefined => keys.find(({ role }) => role === 'edge')?.x
+  if (pinned.tenant !== fetched.tenant) return err('the two key files are of different tenants')
+  const start = fetched.chain.slice(0, pinned.chain.length)
+  if (first(pinned) !== first(fetched) || canonical(start) !== canonical(pinned.chain))
+    return err('the chain does not lead from the pinned edge key')
+  return ok(fetched)
+}
+
+/**
+ * When something was signed, as far as that is known: not before `after_ms`, and not after
+ * `before_ms`.
+ */
+export type SigningTime = { readonly after_ms: number; readonly before_ms?: number }
+type KeyName = Pick<KeyEntry, 'kid' | 'role'> & { readonly worker?: string | undefined }
+
+/** The public key with this id, if it may have signed then; an error is a sentence. */
+export function keyAt(
+  { keys }: Keys,
+  { kid, role, worker }: KeyName,
+  signed: SigningTime,
+): Result<string, string> {
+  const key = keys.find((one) => one.kid === kid && one.role === role && one.worker === worker)
+  if (key === undefined) return err(`the key file has no key \`${kid}\` of this signer`)
+  const { x, from_ms, until_ms, distrusted_from_ms = Number.POSITIVE_INFINITY } = key
+  if (signed.after_ms >= distrusted_from_ms)
+    return err(`the key \`${kid}\` is not trusted since ${isoTime(distrusted_from_ms)}`)
+  if (signed.after_ms > (until_ms ?? Number.POSITIVE_INFINITY) + LIMITS.clock_slack_ms)
+    return err(`the key \`${kid}\` signed only until ${isoTime(until_ms ?? 0)}`)
+  if ((signed.before_ms ?? Number.POSITIVE_INFINITY) < from_ms - LIMITS.clock_slack_ms)
+    return err(`the key \`${kid}\` signed only since ${isoTime(from_ms)}`)
+  return ok(x)
+}
+
+const isoTime = (ms: number): string => new Date(ms).toISOString()
+
+/** The edge keys that may sign what has no time: a checkpoint. A distrusted key may not. */
+export const undatedEdgeKeys = ({ keys }: Keys): KeyEntry[] =>
+  keys.filter(({ role, status }) => role === 'edge' && status !== 'distrusted')

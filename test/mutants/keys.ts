@@ -1,0 +1,111 @@
+// Lines about signing keys: the chain from one edge key to the next, and the time in which each counts.
+
+import type { Held } from './mutant.ts'
+
+export const KEYS: readonly Held[] = [
+  {
+    area: 'signatures',
+    file: 'shared/evidence/keys.ts',
+    tests: ['test/shared/keys/edge-keys.test.ts'],
+    lines: [
+      [
+        'return signedByExactly(envelope, LINK_TYPE, both) ? read.data : undefined',
+        'return read.data',
+        'Anybody introduces a key of their own as the edge’s next one.',
+      ],
+      [
+        'new Map([follows, key].map((x) => [kidOf(x), x]))',
+        'new Map([key].map((x) => [kidOf(x), x]))',
+        'A new key introduces itself.',
+      ],
+      ['|| read.data.follows !== follows', '', 'A link that another key has signed continues the chain.'],
+      ['if (keys.some(({ x }) => x === link.key))', 'if (false)', 'A retired or distrusted key comes back.'],
+      [
+        'link.from_ms < last.from_ms || link.until_ms < link.from_ms',
+        'false',
+        'A link changes the past: a key signs before the one that introduced it.',
+      ],
+      [
+        'Math.min(from_ms, known.distrusted_from_ms ?? from_ms)',
+        'from_ms',
+        'A later link gives back trust in what a thief has signed.',
+      ],
+      [
+        'if (canonical(led.value) !== canonical(edges))',
+        'if (false)',
+        'Whoever serves the keys adds one, or leaves out that one is distrusted.',
+      ],
+      ['keys.some(({ kid, x }) => kid !== kidOf(x))', 'false', 'A key is listed under the id of another.'],
+      [
+        'first(pinned) !== first(fetched) ||',
+        '',
+        'The keys of another edge pass as those of the one that was trusted.',
+      ],
+      [
+        'canonical(start) !== canonical(pinned.chain)',
+        'false',
+        'A rival chain replaces links that were seen before.',
+      ],
+      [
+        'if (pinned.tenant !== fetched.tenant)',
+        'if (false)',
+        'The workers of one tenant vouch for another’s.',
+      ],
+      ['&& one.worker === worker', '', 'A worker signs in the place of another one.'],
+      [
+        'if (signed.after_ms >= distrusted_from_ms)',
+        'if (false)',
+        'A thief of a key signs evidence after the theft is known.',
+      ],
+      [
+        'if (signed.after_ms > (until_ms ?? Number.POSITIVE_INFINITY) + LIMITS.clock_slack_ms)',
+        'if (false)',
+        'A retired key signs on.',
+      ],
+      [
+        'if ((signed.before_ms ?? Number.POSITIVE_INFINITY) < from_ms - LIMITS.clock_slack_ms)',
+        'if (false)',
+        'A new key signs grants of the time before it.',
+      ],
+      ["&& status !== 'distrusted'", '', 'A thief of a key signs the head of the log.'],
+    ],
+  },
+  {
+    area: 'secrets',
+    file: 'shared/evidence/key-ring.ts',
+    tests: ['test/shared/keys/edge-keys.test.ts'],
+    lines: [
+      [
+        'link.distrusts === null ? {} : { root: newSecret() }',
+        '{}',
+        'A thief of the edge’s key forges links, marks and webhooks after it was replaced.',
+      ],
+      [
+        'keys.value.at(-1)?.x === signing.x ?',
+        'true ?',
+        'The edge signs with a key to which no chain leads, and its evidence is refused.',
+      ],
+    ],
+  },
+  {
+    area: 'grants',
+    file: 'worker/link/edge-keys.ts',
+    tests: ['test/worker/link/edge-keys.test.ts'],
+    lines: [
+      ['if (!led.ok) return led', '', 'A worker obeys a key that claims to follow the pinned one.'],
+      ["status === 'retired' ?", 'true ?', 'A worker obeys grants of a distrusted key.'],
+    ],
+  },
+  {
+    area: 'backups',
+    file: 'cli/host/manifest.ts',
+    tests: ['test/cli/host/manifest.test.ts'],
+    lines: [
+      [
+        'manifest.data.cut_at_ms < (key.distrusted_from_ms ?? Number.POSITIVE_INFINITY)',
+        'true',
+        'A thief of the edge’s key signs a backup, which is restored.',
+      ],
+    ],
+  },
+]
