@@ -85,7 +85,7 @@ export type Identity = {
   idKey: Buffer
   linkKey: Buffer
   markKey: Buffer
-  /** New values are sealed with the first; the others open what is not sealed anew yet. */
+  /** New values are sealed with the first; the others open what an earlier key has sealed. */
   vaultKeys: readonly Buffer[]
   vaultId: string
   webhookKey: Buffer

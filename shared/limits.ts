@@ -1,6 +1,7 @@
 // Every bound on input, in one table, each with its reason. Code reads its bounds from here and
 // nowhere else.
 
+import { KEY_LIMITS } from './key-limits.ts'
 import { MCP_LIMITS } from './mcp-limits.ts'
 import { POLICY_LIMITS } from './policy-limits.ts'
 import { TOKEN_LIMITS } from './token-limits.ts'
@@ -161,18 +162,7 @@ export const LIMITS = {
   process_silence_ms: 7_000,
   /** A process may repeat a claim whose answer was lost for this long. Workers stop asking then. */
   claim_again_ms: 60_000,
-  /**
-   * The keys that an edge has in its life: each is one more link in the document of keys and in the
-   * edge's environment. A new one every three months lasts for eight years.
-   */
-  edge_keys: 32,
-  /** Keys of the vaults at a time, while secrets are sealed anew: each value is tried with each key. */
-  vault_keys: 4,
-  /**
-   * How long an earlier edge key's signatures count after its successor has begun: the new key may
-   * reach the parts of an edge one after the other.
-   */
-  key_overlap_s: 3_600,
+  ...KEY_LIMITS,
   /** Time after the grant's deadline for a settlement to arrive (kill, collect, sign, send). */
   settle_grace_ms: 10_000,
   /** Age of a worker's signed request, and the tolerated clock difference. */

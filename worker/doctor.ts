@@ -107,6 +107,9 @@ async function checkServices(config: Config, tiers: readonly Tier[], report: Rep
   checkSpool(config, report)
 }
 
+const pinnedText = ({ edge }: Identity, { edge: { kid } }: PinnedEdge): string =>
+  kid === edge.kid ? `${kid}, as pinned` : `${kid}, which the pinned ${edge.kid} has introduced`
+
 async function checkEdge(
   config: Config,
   identity: Identity | undefined,
@@ -129,7 +132,7 @@ async function checkEdge(
     pinned.ok
       ? pinnedText(identity, pinned.value)
       : `its keys do not continue ${identity.edge.kid}: ${pinned.error}`,
-    'correct `edge_url`; if the installation was made anew, remove the key file and enrol again',
+    'correct `edge_url`; if this is a new installation, remove the key file and enrol again',
   )
 
   const link = openEdgeLink(config.edge_url, identity)
@@ -225,6 +228,3 @@ function settingAt(path: string): string {
     return '' // this kernel lacks the setting
   }
 }
-
-const pinnedText = ({ edge }: Identity, { edge: { kid } }: PinnedEdge): string =>
-  kid === edge.kid ? `${kid}, as pinned` : `${kid}, which the pinned ${edge.kid} has introduced`

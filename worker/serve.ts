@@ -297,7 +297,7 @@ async function isPinnedEdge(
   const followed = edgeKeys.follow(keys.value)
   if (followed.ok) return followed
   return err(
-    `the edge does not continue the key \`${identity.edge.kid}\` that this worker pinned (${followed.error}); correct \`edge_url\`, or remove the key file and enrol again if the installation was made anew`,
+    `the edge does not continue the key \`${identity.edge.kid}\` that this worker pinned (${followed.error}); correct \`edge_url\`, or remove the key file and enrol again if this is a new installation`,
   )
 }
 

@@ -56,7 +56,7 @@ const FORMATS = new Map<string, (keys: Keys) => Written>([
   ],
 ])
 
-/** What stands before the 32 bytes of an Ed25519 key in a SubjectPublicKeyInfo (RFC 8410). */
+/** A SubjectPublicKeyInfo of an Ed25519 key, up to the key's 32 bytes (RFC 8410). */
 const SPKI = Buffer.from('302a300506032b6570032100', 'hex')
 
 /** Readers of PEM skip the lines before a block. */

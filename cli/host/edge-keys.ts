@@ -79,7 +79,7 @@ const forget = command({
         trouble(
           'not_resealed',
           `the secrets of ${waiting.value.length} tenants are not sealed under the newest key, first of \`${waiting.value[0]}\``,
-          'restart the edge, which seals them anew, and run this again',
+          'restart the edge, which then seals them again, and repeat this',
         ),
       )
     return store(installation.value, withoutFormerVaults(ring))

@@ -13,7 +13,7 @@ export type SealedSecret = { readonly name: string; readonly version: number; re
 
 export class Sealing {
   readonly #key: Buffer
-  /** Keys from before a rotation, which open what is not sealed anew yet. */
+  /** Keys from before a rotation, which open what they have sealed. */
   readonly #former: readonly Buffer[]
   readonly #tenant: string
 

@@ -442,12 +442,7 @@ export class TenantObject extends DurableObject<Env> {
     return this.#workers.token(this.#tenant, pool)
   }
 
-  async enrol(
-    id: string,
-    hash: string,
-    name: string,
-    x: string,
-  ): Promise<Result<{ worker: string; pool: string }>> {
+  async enrol(id: string, hash: string, name: string, x: string) {
     if (this.#directory.state === 'suspended') return err(SUSPENDED)
     const room = this.#tenancy.mayEnrol()
     return room.ok ? this.#workers.enrol(id, hash, name, x) : room
@@ -511,7 +506,6 @@ export class TenantObject extends DurableObject<Env> {
     return this.#workers.revoke(id)
   }
 
-  /** For offline verification. */
   async workerKeys() {
     return this.#workers.keys()
   }

@@ -137,6 +137,8 @@ test('T03 the edge’s key is rotated while calls run: they end, old and new evi
   const rotated = await keys()
   const [, second = ''] = edgeKids(rotated)
   expect(followChain(pinned, rotated).ok && readKeys(rotated).ok).toBe(true)
+  const [old, now] = rotated.keys
+  expect((old?.until_ms ?? 0) - (now?.from_ms ?? 0)).toBe(3_600_000) // `key_overlap_s`
   expect(pinnedByWorker()).toBe(second)
   for (const call of [before, waiting, running]) await attested(hurt, await hurt.read(call))
   const params2 = { run: running.run, call: running.id }

@@ -6,7 +6,7 @@ export const KEYS: readonly Held[] = [
   {
     area: 'signatures',
     file: 'shared/evidence/keys.ts',
-    tests: ['test/shared/keys.test.ts'],
+    tests: ['test/shared/keys/edge-keys.test.ts'],
     lines: [
       [
         'return signedByExactly(envelope, LINK_TYPE, both) ? read.data : undefined',
@@ -73,7 +73,7 @@ export const KEYS: readonly Held[] = [
   {
     area: 'secrets',
     file: 'shared/evidence/key-ring.ts',
-    tests: ['test/shared/keys.test.ts'],
+    tests: ['test/shared/keys/edge-keys.test.ts'],
     lines: [
       [
         'link.distrusts === null ? {} : { root: newSecret() }',
@@ -84,18 +84,6 @@ export const KEYS: readonly Held[] = [
         'keys.value.at(-1)?.x === signing.x ?',
         'true ?',
         'The edge signs with a key to which no chain leads, and its evidence is refused.',
-      ],
-    ],
-  },
-  {
-    area: 'secrets',
-    file: 'edge/secrets/sealing.ts',
-    tests: ['test/edge/secrets/sealing.test.ts'],
-    lines: [
-      [
-        'if (this.#openWith(this.#key, secret) !== undefined) return undefined',
-        'return undefined',
-        'Secrets stay sealed under a key that was stolen, and are lost once it is forgotten.',
       ],
     ],
   },

@@ -172,6 +172,11 @@ export const PEOPLE: readonly Held[] = [
     tests: ['test/edge/secrets/sealing.test.ts'],
     lines: [
       [
+        'if (this.#openWith(this.#key, secret) !== undefined) return undefined',
+        'return undefined',
+        'Secrets stay sealed under a key that was stolen, and are lost once it is forgotten.',
+      ],
+      [
         'canonical([this.#tenant, name, version])',
         'canonical([this.#tenant, version])',
         'An attacker who can write the disk swaps two secrets.',

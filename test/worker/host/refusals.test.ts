@@ -110,7 +110,7 @@ test('L1 a worker whose edge has a key other than the pinned one refuses to star
   const { status, stderr } = await lone.command('run')
   expect([status, stderr]).toEqual([
     1,
-    expect.stringContaining(`the edge does not have the key \`${signer.kid}\` that this worker pinned`),
+    expect.stringContaining(`the edge does not continue the key \`${signer.kid}\` that this worker pinned`),
   ])
   lone.edge.signer = signer
   expect(lone.edge.count('claim')).toBe(claims)

@@ -3,9 +3,9 @@
 
 import { generateKeyPairSync, hkdfSync } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { type Bundle, verifyBundle } from '../../shared/evidence/bundle.ts'
-import type { Envelope, PrivateJwk, Signer } from '../../shared/evidence/dsse.ts'
-import { countersign, kidOf, seal, signerFromJwk } from '../../shared/evidence/dsse.ts'
+import { type Bundle, verifyBundle } from '../../../shared/evidence/bundle.ts'
+import type { Envelope, PrivateJwk, Signer } from '../../../shared/evidence/dsse.ts'
+import { countersign, kidOf, seal, signerFromJwk } from '../../../shared/evidence/dsse.ts'
 import {
   derive,
   edgeKeys,
@@ -15,7 +15,7 @@ import {
   rotated,
   vaultId,
   withoutFormerVaults,
-} from '../../shared/evidence/key-ring.ts'
+} from '../../../shared/evidence/key-ring.ts'
 import {
   edgeKeysOf,
   followChain,
@@ -25,9 +25,19 @@ import {
   readKeys,
   sealLink,
   undatedEdgeKeys,
-} from '../../shared/evidence/keys.ts'
-import type { Result } from '../../shared/result.ts'
-import { collude, EDGE, executedBundle, KEYS, NOW, regrant, STRANGER, WORKER, WORKER_ID } from './evidence.ts'
+} from '../../../shared/evidence/keys.ts'
+import type { Result } from '../../../shared/result.ts'
+import {
+  collude,
+  EDGE,
+  executedBundle,
+  KEYS,
+  NOW,
+  regrant,
+  STRANGER,
+  WORKER,
+  WORKER_ID,
+} from '../evidence.ts'
 
 const HOUR = 3_600_000
 const JWK = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk // Ed25519
@@ -51,7 +61,7 @@ const documentOf = (chain: readonly Envelope[]): Keys => ({
 const failed = (bundle: Bundle, keys: Keys): string[] =>
   verifyBundle(bundle, keys).checks.flatMap(({ name, ok }) => (ok ? [] : [name]))
 
-const ROTATED = documentOf([sealLink(at(NOW + 15), EDGE, SECOND)])
+const rotatedDocument = (): Keys => documentOf([sealLink(at(NOW + 15), EDGE, SECOND)])
 
 describe('the chain of edge keys', () => {
   const [first, second] = [sealLink(at(10 * HOUR), EDGE, SECOND), sealLink(at(20 * HOUR), SECOND, THIRD)]
@@ -76,6 +86,7 @@ describe('the chain of edge keys', () => {
     ['signed by a stranger in the place of the earlier key', [link({}, [THIRD, SECOND])]],
     ['of another payload type', [link({}, [EDGE, SECOND], 'application/vnd.in-toto+json')]],
     ['that follows another key', [link({ follows: THIRD.x }, [THIRD, SECOND])]],
+    ['that claims to follow another key', [link({ follows: THIRD.x }, [EDGE, SECOND])]],
     ['that leads back to an earlier key', [first, sealLink(at(20 * HOUR), SECOND, EDGE)]],
     ['that begins before the key that it follows', [first, sealLink(at(9 * HOUR), SECOND, THIRD)]],
     ['that ends before it begins', [link({ until_ms: 0 }, [EDGE, SECOND])]],
@@ -145,9 +156,10 @@ describe('the chain of edge keys', () => {
 })
 
 describe('the time of a signature', () => {
-  const keys = documentOf([sealLink(at(10 * HOUR), EDGE, SECOND)])
+  const document = () => documentOf([sealLink(at(10 * HOUR), EDGE, SECOND)])
   const edge = (kid: string, after_ms: number, before_ms?: number) =>
-    keyAt(keys, { kid, role: 'edge' }, { after_ms, ...(before_ms === undefined ? {} : { before_ms }) }).ok
+    keyAt(document(), { kid, role: 'edge' }, { after_ms, ...(before_ms === undefined ? {} : { before_ms }) })
+      .ok
 
   test('a retired key counts for what was made until its end, a new one for nothing that was signed before it', () => {
     const [old, now] = [kidOf(EDGE.x), kidOf(SECOND.x)]
@@ -167,8 +179,8 @@ describe('the time of a signature', () => {
   })
 
   test('an attestation verifies whose grant an earlier key has signed, and which the new one has countersigned', () => {
-    expect(failed(executedBundle(), ROTATED)).toEqual([])
-    expect(failed(collude(executedBundle(), {}, [WORKER, SECOND]), ROTATED)).toEqual([])
+    expect(failed(executedBundle(), rotatedDocument())).toEqual([])
+    expect(failed(collude(executedBundle(), {}, [WORKER, SECOND]), rotatedDocument())).toEqual([])
   })
 
   test('T03 a grant that was issued outside of its key’s time is refused', () => {

@@ -1,0 +1,16 @@
+// The part of the table of limits (limits.ts) about signing keys.
+
+export const KEY_LIMITS = {
+  /**
+   * The keys that an edge has in its life: each is one more link in the document of keys and in the
+   * edge's environment. A new one every three months lasts for eight years.
+   */
+  edge_keys: 32,
+  /** Keys of the vaults at a time, while secrets are sealed again: each value is tried with each key. */
+  vault_keys: 4,
+  /**
+   * How long an earlier edge key's signatures count after its successor has begun: the new key may
+   * reach the parts of an edge one after the other.
+   */
+  key_overlap_s: 3_600,
+} as const
