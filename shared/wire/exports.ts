@@ -3,7 +3,7 @@
 // names.
 
 import { z } from 'zod'
-import { Bundle } from '../evidence/bundle.ts'
+import { CallEvidence } from '../evidence/bundle.ts'
 import { JournalEntry } from '../evidence/journal.ts'
 import { PolicySnapshot } from '../evidence/policy-snapshot.ts'
 import { CallState } from '../evidence/statement.ts'
@@ -34,7 +34,7 @@ export type ExportTargetSpec = z.infer<typeof ExportTargetSpec>
 export const ExportTarget = Bucket.extend({ put_by: Name, put_at_ms: Time })
 export type ExportTarget = z.infer<typeof ExportTarget>
 
-export const EXPORT_FORMAT = 'countersign-export/v1'
+export const EXPORT_FORMAT = 'countersign-export/v2'
 
 /** How many runs of the object precede a part, and how many entries and calls of the run it begins in. */
 export const ExportPosition = z
@@ -59,12 +59,12 @@ export const ExportLine = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('entry'), run: RunId, entry: JournalEntry }),
   /** The policy snapshot under which the next call was decided; each is in a part once. */
   z.strictObject({ kind: z.literal('snapshot'), snapshot: PolicySnapshot }),
-  /** `bundle`: null as long as the call has not ended. */
+  /** `evidence`: null as long as the call has not ended. */
   z.strictObject({
     kind: z.literal('call'),
     call: CallId,
     state: CallState,
-    bundle: Bundle.nullable(),
+    evidence: CallEvidence.nullable(),
     output: Output,
   }),
   /** `next`: where the next part begins; null if this is the last one. */

@@ -37,7 +37,7 @@ import {
   WORKER,
 } from '../shared/evidence.ts'
 import { JSON_CASES, jsonBytes } from '../shared/json-cases.ts'
-import { changed, others, paths, reached, withChanges } from '../shared/tamper.ts'
+import { changed, others, type Path, paths, reached, withChanges } from '../shared/tamper.ts'
 import type { portable as Portable } from './portable.ts'
 
 const [NOTHING, OTHER] = [sha256(''), sha256('other')]
@@ -122,8 +122,13 @@ describe('bundles', () => {
     removed: { at_ms: 1, rule: 1, days: 1 },
   }
   const whole = { executed, denied: deniedBundle(), removed }
+  /** Of snapshot, journal and log a sample: all would take a minute, and one comparison finds any change. */
+  const isTried = ([part]: Path, i: number): boolean =>
+    !['snapshot', 'journal', 'log'].includes(`${part}`) || i % 7 === 0
   const tampered = Object.values(whole).flatMap((bundle) =>
-    paths(bundle).flatMap((path) => others(reached(bundle, path)).map((to) => changed(bundle, path, to))),
+    paths(bundle)
+      .filter(isTried)
+      .flatMap((path) => others(reached(bundle, path)).map((to) => changed(bundle, path, to))),
   )
 
   test('genuine bundles verify in both packages, and those of another call do not', () => {

@@ -9,7 +9,7 @@ import { EXPORT_FORMAT, EXPORT_START, type ExportLine, exportName } from '../../
 import { tenantObject } from '../../bindings.ts'
 import { storeInTarget } from '../../export/target.ts'
 import type { RunContext } from '../context.ts'
-import { readAttestation } from '../reads.ts'
+import { readEvidence } from '../reads.ts'
 import { runView } from '../views.ts'
 import type { Runs } from './runs.ts'
 
@@ -115,13 +115,13 @@ function addCall(run: RunContext, lines: Lines, n: number): void {
   if (record === undefined) throw new Error(`${run.id} lacks its call ${n}`) // a bug
   const { snapshot } = record.status.decision
   lines.addSnapshot(snapshot, run.store.snapshot(snapshot))
-  const bundle = readAttestation(run, null, n)
+  const evidence = readEvidence(run, null, n)
   const { stdout, stderr } = run.store.output(n)
   lines.add({
     kind: 'call',
     call: callId(run.id, n),
     state: record.status.state,
-    bundle: bundle.ok ? bundle.value : null,
+    evidence: evidence.ok ? evidence.value : null,
     output: { stdout: stdout.toString('base64'), stderr: stderr.toString('base64') },
   })
 }
