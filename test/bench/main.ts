@@ -256,7 +256,7 @@ async function withLoad(work: (load: Peer<Load, Slice>) => Promise<string>): Pro
 
 /** Only the verification of evidence, without a stack. */
 function benchEvidence(isQuick: boolean): string {
-  const verification = timeVerification(isQuick ? 300 : 2_000, isQuick ? 2 : 5)
+  const verification = timeVerification(isQuick ? 200 : 1_000, isQuick ? 2 : 5)
   return [...verificationTables(verification), figuresTable(verificationFigures(verification))].join('\n\n')
 }
 

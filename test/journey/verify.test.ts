@@ -148,11 +148,11 @@ describe('an attestation', () => {
   })
 
   test.each([
-    ['no keys', { ...KEYS, keys: [] }, 'FAIL  an edge key from the key file signed it'],
+    ['no keys', { ...KEYS, keys: [] }, 'FAIL  the key file is well-formed: /keys: the edge keys are not those'],
     [
       'a weak key',
       { ...KEYS, keys: [{ ...KEYS.keys[0], x: 'A'.repeat(43) }] },
-      'FAIL  the key file is well-formed: `keys.0.x`: is not an Ed25519 public key',
+      'FAIL  the key file is well-formed: /keys/0/x: is not an Ed25519 public key',
     ],
     [
       'a malformed key',
@@ -162,7 +162,7 @@ describe('an attestation', () => {
     ['a bundle in place of keys', bundle, 'FAIL  the key file is well-formed'],
     [
       'keys of another tenant',
-      { ...KEYS, tenant: 'other', keys: [] },
+      { ...KEYS, tenant: 'other' },
       `the key file belongs to the tenant \`other\`, the attestation to \`${bundle.call.tenant}\`: fetch the keys with \`countersign keys --tenant ${bundle.call.tenant}\``,
     ],
   ])('an attestation is not verified by a key file with %s', async (_name, content, line) => {

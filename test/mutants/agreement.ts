@@ -284,7 +284,11 @@ export const AGREEMENT: readonly Held[] = [
         'true',
         'The log of another tenant of the same edge proves an end.',
       ],
-      ['const signed = isOfTenant && head?.ok === true', 'const signed = true', 'Anybody signs a log.'],
+      [
+        'const signed = isOfTenant && head?.ok === true',
+        'const signed = true',
+        'Anybody signs the head of a log.',
+      ],
       [
         'verifyInclusion({ leaf, index, proof, ...head.value })',
         'true',
@@ -326,7 +330,7 @@ export const AGREEMENT: readonly Held[] = [
         'Two workers hold the call at once.',
       ],
       ["if (entry.kind === 'worker_lost') claim = null", '', 'A worker that was lost attests the call.'],
-      ['ends.length === 1 &&', '', 'A call ends twice.'],
+      ['ends.length === 1 &&', '', 'A call that has ended ends a second time.'],
       ['ends[0] === last &&', '', 'A journal goes on after the end, with entries that nobody looks at.'],
       [
         "(last.kind === state || (last.kind === 'withdrawn' && state === 'cancelled')) &&",

@@ -27,7 +27,18 @@ import {
   undatedEdgeKeys,
 } from '../../shared/evidence/keys.ts'
 import type { Result } from '../../shared/result.ts'
-import { collude, EDGE, executedBundle, KEYS, NOW, regrant, STRANGER, WORKER, WORKER_ID } from './evidence.ts'
+import {
+  collude,
+  EDGE,
+  executedBundle,
+  KEYS,
+  logFor,
+  NOW,
+  regrant,
+  STRANGER,
+  WORKER,
+  WORKER_ID,
+} from './evidence.ts'
 
 const HOUR = 3_600_000
 const JWK = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk // Ed25519
@@ -182,7 +193,14 @@ describe('the time of a signature', () => {
   test('T03 what a distrusted key signed since then is refused, and what it signed before counts', () => {
     const since = (from_ms: number) =>
       documentOf([sealLink(at(NOW + HOUR, { kid: kidOf(EDGE.x), from_ms }), EDGE, SECOND)])
-    expect(failed(executedBundle(), since(NOW + 21))).toEqual([])
+    // A checkpoint has no time, so the head of the log has to be one that another key has signed since.
+    const bundle = executedBundle()
+    const read = { ...bundle, log: logFor(bundle.journal, SECOND) }
+    expect(failed(read, since(NOW + 21))).toEqual([])
+    expect(failed(bundle, since(NOW + 21))).toEqual([
+      'the edge signed the checkpoint of the tenant’s log',
+      'the end of the call is in the log under this checkpoint',
+    ])
     expect(failed(executedBundle(), since(NOW + 20))).toEqual(['the edge’s key is trusted for that time'])
     expect(undatedEdgeKeys(since(NOW)).map(({ kid }) => kid)).toEqual([kidOf(SECOND.x)])
     const again = sealLink(at(NOW + 2 * HOUR, { kid: kidOf(EDGE.x), from_ms: NOW + HOUR }), SECOND, THIRD)

@@ -117,7 +117,7 @@ test('a bundle has the snapshot of its call, and verifies with no other', async 
   const bundle = unwrap(await agent.client('readAttestation', { params }))
   const { snapshot } = bundle
   expect(snapshot).toEqual(unwrap(await agent.client('readSnapshot', { params })))
-  const keys = unwrap(await agent.client('keys', {}))
+  const keys = unwrap(await agent.client('keys', { query: { tenant: 'snapshot' } }))
   expect(verifyBundle(bundle, keys)).toMatchObject({ ok: true })
   expect(verifyBundle({ ...bundle, snapshot: { ...snapshot, allowed_tools: [] } }, keys).ok).toBe(false)
 })

@@ -214,15 +214,16 @@ test('the bundle of a call has the journal of its run up to its end, or without 
   const [first = 0, last = 0] = [approved?.journal.at(0)?.seq, approved?.journal.at(-1)?.seq]
   expect(approved?.journal).toEqual(journal.slice(first - 1, last))
   const budget = { max_calls_per_run: 10, max_denied_per_run: LIMITS.bundle_entries }
-  const { id: long } = unwrap(await agent.client('createRun', { body: { budget } }))
+  const patient = (await fixtures.agent({ budget })).client
+  const { id: long } = unwrap(await patient('createRun', { body: {} }))
   const proposeIn = async (name: string, args = {}) =>
-    unwrap(await agent.client('proposeCall', { params: { run: long }, body: { tool: name, args } }))
+    unwrap(await patient('proposeCall', { params: { run: long }, body: { tool: name, args } }))
   const waiting = await proposeIn(sensitive)
   for (let i = 0; i < LIMITS.bundle_entries; i += 20)
     await Promise.all(Array.from({ length: 20 }, () => proposeIn(refused, { hosts: ['evil.example'] })))
   const params = { run: long, call: waiting.id }
-  unwrap(await agent.client('cancelCall', { params }))
-  const bundle = unwrap(await agent.client('readAttestation', { params }))
+  unwrap(await patient('cancelCall', { params }))
+  const bundle = unwrap(await patient('readAttestation', { params }))
   expect(bundle.journal.map(({ seq, kind }) => [seq, kind])).toEqual([
     [1, 'approval_requested'],
     [LIMITS.bundle_entries + 2, 'cancelled'],
