@@ -276,6 +276,7 @@ export const FAILURES = {
   },
   never_claimed: us(200, 'propose it again; if it needs a worker, first check that one runs in its pool'),
   // Us
+  log_behind: temporary(503, 'us', 1, 'ask again in a moment; the log gets each end shortly after the call'),
   unavailable: temporary(503, 'us', 1, 'try again shortly'),
   archive_damaged: {
     status: 500,

@@ -255,7 +255,7 @@ const snapshot = command({
   words: ['calls', 'snapshot'],
   args: CALL,
   flags: { output: OUTPUT },
-  does: 'Fetch the policy snapshot under which a call was decided; `countersign verify --snapshot` checks it',
+  does: 'Fetch the policy snapshot under which a call was decided',
   key: 'either',
   async run({ args, flags, api }) {
     const params = parseCallId(args.CALL)

@@ -5,7 +5,8 @@
 import { readdirSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { EVIDENCE_BOUNDS, parseJson, sha256 } from '../../shared/bytes/json.ts'
-import { type Check, verifyBundle } from '../../shared/evidence/bundle.ts'
+import { verifyAttestation } from '../../shared/evidence/bundle.ts'
+import type { Check } from '../../shared/evidence/checks.ts'
 import { GENESIS, type JournalEntry, verifyChain } from '../../shared/evidence/journal.ts'
 import { type Keys, undatedEdgeKeys } from '../../shared/evidence/keys.ts'
 import { decidedUnder, type PolicySnapshot } from '../../shared/evidence/policy-snapshot.ts'
@@ -235,12 +236,12 @@ function checkChain(
 
 /** The id of the call's attestation; null for a call that has not ended. */
 function checkCall(
-  { call, state, bundle }: Line<'call'>,
+  { call, state, evidence }: Line<'call'>,
   keys: Keys,
   snapshots: readonly PolicySnapshot[],
 ): Result<string | null, string> {
-  if (bundle === null) return ok(null)
-  const { checks, statement } = verifyBundle(bundle, keys)
+  if (evidence === null) return ok(null)
+  const { checks, statement } = verifyAttestation(evidence, keys)
   const failed = checks.find((check) => !check.ok)
   if (statement === undefined || failed !== undefined) return err(failed?.name ?? 'it has no statement')
   const { facts, attestation_id } = statement.predicate

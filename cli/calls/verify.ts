@@ -1,11 +1,12 @@
-// Offline verification: an attestation against public keys, a journal against its own hash chain.
+// Offline verification: attestations against public keys, a journal against its own hash chain.
 // Reads local files only. The checks themselves are in shared/evidence/, which the edge uses too.
 
-import type { Check } from '../../shared/evidence/bundle.ts'
+import { readdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
 import { Bundle, verifyBundle } from '../../shared/evidence/bundle.ts'
+import { type Check, UNCHECKABLE } from '../../shared/evidence/checks.ts'
 import { verifyChain } from '../../shared/evidence/journal.ts'
 import { followChain, type Keys, readKeys } from '../../shared/evidence/keys.ts'
-import { decidedUnder, PolicySnapshot } from '../../shared/evidence/policy-snapshot.ts'
 import type { Statement } from '../../shared/evidence/statement.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import { ROUTES } from '../../shared/routes/all.ts'
@@ -18,7 +19,7 @@ import { verifyExport } from './verify-export.ts'
 
 export const verify: Command = command({
   words: ['verify'],
-  args: { 'FILE?': 'a bundle from `countersign attestation`; - reads standard input' },
+  args: { 'FILE?': 'a bundle from `countersign attestation`, or a folder of them; - reads standard input' },
   flags: {
     keys: {
       value: 'KEYS',
@@ -29,10 +30,6 @@ export const verify: Command = command({
       what: 'a key file that you have trusted before: the chain in the one of `--keys` must lead on from it',
     },
     call: { value: 'CALL', what: 'also check that the bundle is about this call' },
-    snapshot: {
-      value: 'FILE',
-      what: 'also check that the call was decided under this policy snapshot, from `countersign calls snapshot -o`',
-    },
     journal: { value: 'FILE', what: 'check a journal instead, from `countersign runs journal -o`' },
     export: {
       value: 'PATH',
@@ -43,23 +40,24 @@ export const verify: Command = command({
       what: 'with `--journal`: the hash of its last entry; without it, missing entries at the end go unnoticed',
     },
   },
-  does: 'Verify an attestation, a journal or exported runs, offline',
+  does: 'Verify attestations, a journal or exported runs, offline',
   key: 'offline',
   exits: '0 verified; 1 not verified, or the file can’t be read',
   examples: [
     'countersign verify bundle.json --keys keys.json',
+    'countersign verify bundles/ --keys keys.json',
     'countersign verify --journal journal.json',
     'countersign verify --export /backups/evidence --keys keys.json',
   ],
   run: async ({ args, flags, paint }) => {
     if (flags.journal !== undefined) {
-      const stray = args.FILE ?? flags.keys ?? flags.pinned ?? flags.call ?? flags.snapshot
+      const stray = args.FILE ?? flags.keys ?? flags.pinned ?? flags.call
       return stray === undefined
         ? verifyJournal(flags.journal, flags.head, paint)
         : err(usage(`\`--journal\` checks a journal alone; leave out \`${stray}\``))
     }
     if (flags.export !== undefined) {
-      const stray = args.FILE ?? flags.call ?? flags.snapshot ?? flags.head
+      const stray = args.FILE ?? flags.call ?? flags.head
       if (stray !== undefined)
         return err(usage(`\`--export\` checks exported runs alone; leave out \`${stray}\``))
       return flags.keys === undefined
@@ -73,11 +71,12 @@ export const verify: Command = command({
       return err(usage('`--keys` is missing; usage: countersign verify FILE --keys KEYS'))
     if (args.FILE === '-' && flags.keys === '-')
       return err(usage('standard input can’t be both the bundle and the keys'))
-    return verifyFile(args.FILE, { file: flags.keys, pinned: flags.pinned }, flags, paint)
+    return verifyPath(args.FILE, { file: flags.keys, pinned: flags.pinned }, flags.call, paint)
   },
 })
 
-type Expected = { readonly call: string | undefined; readonly snapshot: string | undefined }
+/** The call that a bundle must be about, if the user named one. */
+type Expected = string | undefined
 
 /** The key file, and one that was trusted before it, if any. */
 type KeyFiles = { readonly file: string; readonly pinned: string | undefined }
@@ -120,34 +119,49 @@ function keysIn(file: string, paint: Paint): Result<Keys, Awaited<CommandResult>
       )
 }
 
-async function verifyFile(file: string, keyFiles: KeyFiles, expected: Expected, paint: Paint): CommandResult {
+/** `path`: a bundle, or a folder with any number of them. */
+async function verifyPath(path: string, keyFiles: KeyFiles, call: Expected, paint: Paint): CommandResult {
   const keys = trustedKeys(keyFiles, paint)
   if (!keys.ok) return keys.error
-  const bundleJson = readJson(file)
-  if (!bundleJson.ok) return unreadableVerdict(bundleJson.error, 'the bundle can be read', paint)
-  const bundle = Bundle.safeParse(bundleJson.value)
-  if (!bundle.success)
-    return verdict([failedCheck('the bundle is well-formed', issue(bundle.error))], {}, paint)
-  const { checks, statement } = verifyBundle(bundle.data, keys.value)
-  const asked =
-    expected.call === undefined
-      ? []
-      : [
-          {
-            name: 'the bundle is about the call given with --call',
-            ok: statement?.predicate.facts.call === expected.call,
-          },
-        ]
-  const shown = expected.snapshot === undefined ? ok(undefined) : readJson(expected.snapshot)
-  if (!shown.ok) return unreadableVerdict(shown.error, 'the snapshot can be read', paint)
-  const snapshot = PolicySnapshot.safeParse(shown.value)
-  const fits =
-    snapshot.success && statement !== undefined && decidedUnder(snapshot.data, statement.predicate.facts)
-  const under =
-    expected.snapshot === undefined
-      ? []
-      : [{ name: 'the call was decided under this policy snapshot', ok: fits }]
-  return verdict([...checks, ...asked, ...under], statement === undefined ? {} : summary(statement), paint)
+  if (!isFolder(path)) {
+    const examined = examine(path, keys.value, call)
+    return examined.ok ? verdict(examined.value.checks, examined.value.about, paint) : examined
+  }
+  const faults: Check[] = []
+  const names = readdirSync(path).filter((name) => name.endsWith('.json'))
+  for (const name of names) {
+    const examined = examine(join(path, name), keys.value, call)
+    const checks = examined.ok ? examined.value.checks : [failedCheck(READABLE, examined.error.detail)]
+    const failed = checks.find((check) => !check.ok)
+    if (failed !== undefined) faults.push({ ...failed, name: `${name}: ${failed.name}` })
+  }
+  if (names.length === 0) faults.push(failedCheck(EACH, 'the folder has no file `*.json`'))
+  const checks = faults.length === 0 ? [{ name: EACH, ok: true }] : faults
+  return verdict(checks, { bundles: String(names.length) }, paint)
+}
+
+const EACH = 'each bundle in the folder is verified'
+const READABLE = 'the bundle can be read'
+const isFolder = (path: string): boolean =>
+  path !== '-' && statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
+
+type Examined = { readonly checks: readonly Check[]; readonly about: Readonly<Record<string, string>> }
+
+/** A file that can't be opened is an error; one that can be opened but not parsed is not verified. */
+function examine(file: string, keys: Keys, call: Expected): Result<Examined, Trouble> {
+  const failed = (name: string, detail: string) => ok({ checks: [failedCheck(name, detail)], about: {} })
+  const json = readJson(file)
+  if (!json.ok) return json.error.code === 'unreadable' ? json : failed(READABLE, json.error.detail)
+  const bundle = Bundle.safeParse(json.value)
+  if (!bundle.success) return failed('the bundle is well-formed', issue(bundle.error))
+  const { checks, statement } = verifyBundle(bundle.data, keys)
+  const about = statement === undefined ? {} : summary(statement)
+  if (call === undefined) return ok({ checks, about })
+  const isAbout = statement?.predicate.facts.call === call
+  return ok({
+    checks: [...checks, { name: 'the bundle is about the call given with --call', ok: isAbout }],
+    about,
+  })
 }
 
 async function verifyJournal(file: string, head: string | undefined, paint: Paint): CommandResult {
@@ -202,7 +216,7 @@ function verdict(
     : `${paint.bad('NOT VERIFIED')}\n`
   return ok({
     ok: verified,
-    json: { verified, checks, ...(verified ? { about } : {}) },
+    json: { verified, checks, unchecked: UNCHECKABLE, ...(verified ? { about } : {}) },
     text: `${checks.map(line).join('')}${conclusion}`,
   })
 }

@@ -12,6 +12,7 @@ import type { Node } from '../../shared/evidence/merkle.ts'
 import { append, inclusion, leafHash, root } from '../../shared/evidence/merkle.ts'
 import type { CallState } from '../../shared/evidence/statement.ts'
 import { failure } from '../../shared/failures.ts'
+import { splitId } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
@@ -217,6 +218,21 @@ export class LogObject extends DurableObject<Env> {
     if (index >= size || size > this.#size)
       return err(failure('not_found', `the log has ${this.#size} leaves`))
     return ok({ leaf: this.#read(0, index), proof: inclusion(index, size, this.#read) })
+  }
+
+  /** The leaf of a call's end, and its proof under the head of this moment; null if there is none yet. */
+  async inclusionOf(
+    call: string,
+  ): Promise<{ index: number; hash: string; proof: string[]; checkpoint: string } | null> {
+    const { run } = splitId(call)
+    const leaf = this.#db
+      .select({ index: leaves.index, hash: leaves.hash })
+      .from(leaves)
+      .where(and(eq(leaves.run, run), eq(leaves.call, call)))
+      .get()
+    if (leaf === undefined) return null
+    const { note: checkpoint } = await this.checkpoint()
+    return { ...leaf, proof: inclusion(leaf.index, this.#size, this.#read), checkpoint }
   }
 
   async hashes(from: number): Promise<string[]> {

@@ -44,6 +44,7 @@ export type RunReads = Pick<
   | 'hasLive'
   | 'pendingApprovals'
   | 'journal'
+  | 'entriesOf'
   | 'attestation'
   | 'snapshot'
   | 'outputEnd'
@@ -195,6 +196,11 @@ export class RunContext {
   /** Reports what has changed to the tenant's log and lists, soon. */
   logSoon(): void {
     this.#runs.log.soon(this.id)
+  }
+
+  /** Resolves when the tenant's log has been sent what it lacks of the run, or did not answer. */
+  logNow(): Promise<void> {
+    return this.#runs.log.deliver([this.id])
   }
 
   /**

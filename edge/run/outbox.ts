@@ -259,7 +259,7 @@ const runReport = ({ id, agent, session, channel, createdAt }: RunRecord, cancel
   createdAt,
 })
 
-function rowOf({ row }: RunContext): RunRow {
+export function rowOf({ row }: RunContext): RunRow {
   if (row === undefined) throw new Error('this run does not exist')
   return row
 }

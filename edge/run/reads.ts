@@ -1,17 +1,19 @@
 // Reads of a run for authorized callers: calls, journal, attestations, snapshots, files.
 
-import { BUNDLE_FORMAT, type Bundle } from '../../shared/evidence/bundle.ts'
+import { BUNDLE_FORMAT, type Bundle, type CallEvidence } from '../../shared/evidence/bundle.ts'
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
 import type { PolicySnapshot } from '../../shared/evidence/policy-snapshot.ts'
 import type { Removal } from '../../shared/evidence/removal.ts'
 import { failure } from '../../shared/failures.ts'
+import { callId } from '../../shared/ids.ts'
+import { LIMITS } from '../../shared/limits.ts'
 import type { HeldFile } from '../../shared/plan/call-files.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Call, DryRun } from '../../shared/wire/calls.ts'
 import { journalRemovalText, type Kept } from '../../shared/wire/retention.ts'
 import type { Run } from '../../shared/wire/runs.ts'
-import { identityOf } from '../bindings.ts'
+import { identityOf, logObject } from '../bindings.ts'
 import type { CallRecord } from '../call/lifecycle.ts'
 import { hasEnded } from '../call/lifecycle.ts'
 import { removalOf } from '../call/removal.ts'
@@ -20,6 +22,7 @@ import { digestInput, dryRunAgain } from '../decision/proposal.ts'
 import { directoryOf } from '../directory/directory.ts'
 import type { RunContext } from './context.ts'
 import { REMOVED } from './object/page.ts'
+import { rowOf } from './outbox.ts'
 import { callFilesOf, callView, runView } from './views.ts'
 
 const NO_RUN = failure('not_found', 'no such run')
@@ -30,6 +33,7 @@ const NO_BYTES = failure(
   'the bytes of this file have expired; only its digest is left in the call',
 )
 const NO_ATTESTATION = failure('not_found', 'no attestation yet: the call has not ended')
+const LOG_BEHIND = failure('log_behind', 'the tenant’s log does not have the end of this call yet')
 const NO_SNAPSHOT = failure('not_found', 'the call was decided before snapshots were kept')
 
 /** `agent` is null if the caller may read every agent's runs. */
@@ -96,7 +100,49 @@ export async function readJournal(
     : ok(entries)
 }
 
-export function readAttestation(run: RunContext, agent: RunOwner | null, n: number): Result<Bundle> {
+/** The bundle of an ended call. It is the same for each reader, except for the head of the log. */
+export async function readBundle(
+  run: RunContext,
+  agent: RunOwner | null,
+  n: number,
+): Promise<Result<Bundle>> {
+  const evidence = readEvidence(run, agent, n)
+  if (!evidence.ok) return evidence
+  const snapshot = readSnapshot(run, agent, n)
+  if (!snapshot.ok) return snapshot
+  const journal = journalOfCall(run, n)
+  const log = await inclusionOf(run, n)
+  if (log === null || log.hash !== journal.at(-1)?.hash) return err(LOG_BEHIND)
+  const { index, proof, checkpoint } = log
+  return ok({
+    format: BUNDLE_FORMAT,
+    ...evidence.value,
+    snapshot: snapshot.value,
+    journal,
+    log: { index, proof, checkpoint },
+  })
+}
+
+/** The call's leaf in the tenant's log. The run delivers the end of the call at once if the log lacks it. */
+async function inclusionOf(run: RunContext, n: number) {
+  const log = logObject(run.env, rowOf(run).record.tenant)
+  const call = callId(run.id, n)
+  const known = await log.inclusionOf(call)
+  if (known !== null) return known
+  await run.logNow()
+  return log.inclusionOf(call)
+}
+
+/** From the call's first entry to its last one; only its own entries, if there are too many others. */
+function journalOfCall({ id, store }: RunContext, n: number): JournalEntry[] {
+  const own = store.entriesOf(n)
+  const [first = 1, last = 0] = [own[0], own.at(-1)]
+  if (last - first < LIMITS.bundle_entries)
+    return store.journal(id, first - 1).filter(({ seq }) => seq <= last)
+  return own.flatMap((seq) => store.journal(id, seq - 1).slice(0, 1))
+}
+
+export function readEvidence(run: RunContext, agent: RunOwner | null, n: number): Result<CallEvidence> {
   const found = callWith('evidence', run, agent, n)
   if (!found.ok) return found
   const { row, record } = found.value
@@ -105,9 +151,8 @@ export function readAttestation(run: RunContext, agent: RunOwner | null, n: numb
   const { tool, args, plan } = record.proposal
   const call = digestInput(row.record, n, tool, args, plan)
   const removed = record.removed?.arguments
-  const bundle = { format: BUNDLE_FORMAT, ...stored } as const
-  if (removed === undefined) return ok({ ...bundle, call })
-  return ok({ ...bundle, call: { ...call, arguments: null, plan: null }, removed })
+  if (removed === undefined) return ok({ ...stored, call })
+  return ok({ ...stored, call: { ...call, arguments: null, plan: null }, removed })
 }
 
 export function readSnapshot(run: RunContext, agent: RunOwner | null, n: number): Result<PolicySnapshot> {

@@ -140,7 +140,7 @@ export class RunRequests {
   }
 
   async attestation(agent: RunOwner | null, n: number): Promise<Result<Bundle>> {
-    return reads.readAttestation(this.#run, agent, n)
+    return reads.readBundle(this.#run, agent, n)
   }
 
   async snapshot(agent: RunOwner | null, n: number): Promise<Result<PolicySnapshot>> {

@@ -209,6 +209,12 @@ function recordStatements(db: Database, { rowsOf }: Scope) {
       .orderBy(asc(journal.seq))
       .limit(PAGE)
       .prepare(),
+    entriesOf: db
+      .select({ seq: journal.seq })
+      .from(journal)
+      .where(and(rowsOf(journal.seq), eq(journal.n, p('n'))))
+      .orderBy(asc(journal.seq))
+      .prepare(),
     before: db
       .select({ hash: journal.hash })
       .from(journal)
@@ -530,6 +536,11 @@ export class RunStore {
       prev = hash
       return entry
     })
+  }
+
+  /** The positions of the entries of one call. */
+  entriesOf(n: number): number[] {
+    return this.#read.entriesOf.all({ n, ...this.#rows }).map(({ seq }) => seq - this.#at(0))
   }
 
   saveAttestation(n: number, envelope: Envelope, grant: Envelope | null): void {

@@ -239,14 +239,32 @@ class Parser {
 /**
  * RFC 8785. The value comes from `parseJson` or from our code: finite numbers, well-formed strings.
  */
-export function canonical(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
+export const canonical = (value: unknown): string =>
+  isInOrder(value) ? JSON.stringify(value) : serialized(value)
+
+/** Whether all members are in canonical order, as in a signed payload: the engine then writes this form. */
+function isInOrder(value: unknown): boolean {
+  if (typeof value === 'number') return Number.isFinite(value)
+  if (typeof value !== 'object') return typeof value === 'string' || typeof value === 'boolean'
+  if (value === null) return true
+  if (Array.isArray(value)) return value.every(isInOrder)
+  let before: string | undefined
+  for (const key in value) {
+    if (before !== undefined && key <= before) return false
+    if (!isInOrder((value as Record<string, unknown>)[key])) return false // `key` is one of its keys
+    before = key
+  }
+  return true
+}
+
+function serialized(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(serialized).join(',')}]`
   if (typeof value === 'object' && value !== null) {
     const record = value as Record<string, unknown> // a plain object: arrays and null are handled
     let text = ''
     for (const key of Object.keys(record).sort()) {
       if (record[key] !== undefined)
-        text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${canonical(record[key])}`
+        text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${serialized(record[key])}`
     }
     return `{${text}}`
   }

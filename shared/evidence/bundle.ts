@@ -3,11 +3,19 @@
 
 import { z } from 'zod'
 import { canonical, digestOf, parseJson } from '../bytes/json.ts'
+import { Sha256 } from '../fields.ts'
+import { LIMITS } from '../limits.ts'
 import { Plan } from '../plan/plan.ts'
-import { CHECK_NAMES, type CheckKey } from './checks.ts'
-import { contradictions } from './contradictions.ts'
+import { err, ok, type Result } from '../result.ts'
+import { NOTE_CHARS, verifyCheckpoint } from './checkpoint.ts'
+import { CHECK_NAMES, type Check, type CheckKey } from './checks.ts'
+import { contradictions, type Evidence } from './contradictions.ts'
 import { Envelope, payloadBytes, signedByExactly } from './dsse.ts'
-import { type Keys, keyAt } from './keys.ts'
+import { JournalEntry } from './journal.ts'
+import { journalChecks } from './journal-checks.ts'
+import { type Keys, keyAt, undatedEdgeKeys } from './keys.ts'
+import { leafHash, PROOF_HASHES, verifyInclusion } from './merkle.ts'
+import { PolicySnapshot, snapshotChecks } from './policy-snapshot.ts'
 import { Removal } from './removal.ts'
 import type { DigestInput, Facts } from './statement.ts'
 import {
@@ -21,11 +29,10 @@ import {
   ToolRef,
 } from './statement.ts'
 
-export const BUNDLE_FORMAT = 'countersign-bundle/v1'
+export const BUNDLE_FORMAT = 'countersign-bundle/v2'
 
 /** The envelope, and everything that an auditor needs to recompute the digests in it. */
-export const Bundle = z.strictObject({
-  format: z.literal(BUNDLE_FORMAT),
+const EVIDENCE = {
   envelope: Envelope,
   grant: Envelope.nullable(),
   call: z.strictObject({
@@ -38,18 +45,32 @@ export const Bundle = z.strictObject({
   }),
   /** The tenant's retention rule has removed arguments and plan, which are null. Their digests are signed. */
   removed: Removal.optional(),
+}
+export const CallEvidence = z.strictObject(EVIDENCE)
+export type CallEvidence = z.infer<typeof CallEvidence>
+
+/** Everything that shows one call to an auditor who has the public keys and nothing else. */
+export const Bundle = z.strictObject({
+  format: z.literal(BUNDLE_FORMAT),
+  ...EVIDENCE,
+  snapshot: PolicySnapshot,
+  /**
+   * The journal of the run from the call's first entry to its last one, whose hash was then the head of
+   * the run. Only entries of this call, if there is no room for the others.
+   */
+  journal: z
+    .array(JournalEntry.omit({ shadow: true }))
+    .min(1)
+    .max(LIMITS.bundle_entries),
+  /** The place of the last entry in the tenant's log, and the proof that a signed head covers it. */
+  log: z.strictObject({
+    index: z.int().min(0),
+    proof: z.array(Sha256).max(PROOF_HASHES),
+    checkpoint: z.string().max(NOTE_CHARS),
+  }),
 })
 export type Bundle = z.infer<typeof Bundle>
 
-/**
- * `at`: the first fault, as a JSON pointer into the statement. `detail`: advice, if there is any.
- */
-export type Check = {
-  readonly name: string
-  readonly ok: boolean
-  readonly at?: string
-  readonly detail?: string
-}
 export type Verdict = {
   readonly ok: boolean
   readonly checks: readonly Check[]
@@ -58,20 +79,67 @@ export type Verdict = {
 
 /** Verifies a bundle with only public keys, check by check; a failed check may end the list. */
 export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
+  const { call, removed, snapshot, journal, log } = bundle
+  const { checks, statement } = verifyAttestation(bundle, keys, journal.at(-1)?.at_ms)
+  if (statement === undefined) return { ok: false, checks }
+  const { facts } = statement.predicate
+  const all = [
+    ...checks,
+    ...snapshotChecks(snapshot, facts, removed === undefined ? call.plan : undefined),
+    ...journalChecks(statement, journal),
+    ...logChecks(log, journal.at(-1)?.hash ?? '', facts.tenant, keys),
+  ]
+  return { ok: all.every((check) => check.ok), checks: all, statement }
+}
+
+function* logChecks(
+  { index, proof, checkpoint }: Bundle['log'],
+  hash: string,
+  tenant: string,
+  keys: Keys,
+): Generator<Check> {
+  const [origin = ''] = checkpoint.split('\n', 1)
+  const [, ...path] = origin.split('/')
+  const isOfTenant = path.length === 1 && path[0] === tenant
+  const heads = undatedEdgeKeys(keys).map(({ x }) => verifyCheckpoint(checkpoint, origin, x))
+  const head = heads.find((one) => one.ok) ?? heads[0]
+  const signed = isOfTenant && head?.ok === true
+  const why = isOfTenant ? (head?.ok === false ? head.error : undefined) : 'it is of another tenant’s log'
+  yield {
+    name: 'the edge signed the checkpoint of the tenant’s log',
+    ok: signed,
+    ...(why === undefined ? {} : { detail: why }),
+  }
+  const leaf = leafHash(Buffer.from(hash, 'hex'))
+  yield {
+    name: 'the end of the call is in the log under this checkpoint',
+    ok: head?.ok === true && verifyInclusion({ leaf, index, proof, ...head.value }),
+  }
+}
+
+/**
+ * Verifies the attestation of a call without the journal and the log. `journalled_ms`: when the edge
+ * journalled the end.
+ */
+export function verifyAttestation(bundle: CallEvidence, keys: Keys, journalled_ms?: number): Verdict {
   const checks: Check[] = []
   const holds = (name: string, condition: boolean, at?: string, detail?: string): boolean => {
     const fault = { ...(at === undefined ? {} : { at }), ...(detail === undefined ? {} : { detail }) }
     checks.push({ name, ok: condition, ...(condition ? {} : fault) })
     return condition
   }
-  const parsed = parseJson(payloadBytes(bundle.envelope))
-  const read = Statement.safeParse(parsed.ok ? parsed.value : undefined)
+  const payload = payloadBytes(bundle.envelope)
+  const read = readAs(Statement, payload)
   if (
-    !holds('the payload is an in-toto statement of our predicate', read.success, faultIn(read.error)) ||
-    !read.success
+    !holds(
+      'the payload is an in-toto statement of our predicate',
+      read.ok,
+      read.ok ? undefined : read.error,
+    ) ||
+    !read.ok
   )
     return { ok: false, checks }
-  const statement = read.data
+  const statement = read.value
   const { facts, execution, grant } = statement.predicate
   // First, because with another tenant's keys the checks that follow fail without saying why.
   const advice = `the key file belongs to the tenant \`${keys.tenant}\`, the attestation to \`${facts.tenant}\`: fetch the keys with \`countersign keys --tenant ${facts.tenant}\``
@@ -82,8 +150,7 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
     advice,
   )
 
-  const sealed = new TextDecoder().decode(payloadBytes(bundle.envelope))
-  if (!holds('the payload is in canonical form', sealed === canonical(statement)))
+  if (!holds('the payload is in canonical form', utf8.decode(payload) === canonical(statement)))
     return { ok: false, checks }
   // A countersignature may come late, so only its earliest time is known.
   const signed = { after_ms: execution.ended_at_ms }
@@ -160,7 +227,7 @@ export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
     const same = grant === null || (granted !== null && digestOf(granted) === grant.sha256)
     holds(CHECK_NAMES.grant, same, '/predicate/grant')
     holds(ARGUMENTS_REMOVED, call.arguments === null && call.plan === null)
-  } else checks.push(...checksOfPlan(statement, call, granted))
+  } else checks.push(...checksOfPlan(statement, call, { grant: granted, now_ms: journalled_ms }))
   return { ok: checks.every((check) => check.ok), checks, statement }
 }
 
@@ -174,7 +241,11 @@ export const ARGUMENTS_REMOVED =
   'the arguments were removed by the tenant’s retention rule: only their digest is signed, and nothing compares the plan'
 
 /** The checks that need the arguments and the plan. */
-function* checksOfPlan(statement: Statement, call: Bundle['call'], granted: Grant | null): Generator<Check> {
+function* checksOfPlan(
+  statement: Statement,
+  call: Bundle['call'],
+  known: Omit<Evidence, 'plan'>,
+): Generator<Check> {
   const { facts } = statement.predicate
   const { plan } = call
   const check = (name: string, ok: boolean, at?: string): Check =>
@@ -193,7 +264,7 @@ function* checksOfPlan(statement: Statement, call: Bundle['call'], granted: Gran
   const isPlan = facts.plan_sha256 === (plan === null ? null : digestOf(plan))
   yield check('the plan digest matches', isPlan, at('plan_sha256'))
   yield check('limits and egress are the plan’s', bounded === undefined, bounded && at(bounded))
-  const found = contradictions(statement, { grant: granted, plan })
+  const found = contradictions(statement, { ...known, plan })
   for (const [what, name] of Object.entries(CHECK_NAMES) as [CheckKey, string][]) {
     // `Object.entries` loses the key type
     const faults = found.filter((one) => one.what === what).slice(0, MAX_FAULTS)
@@ -201,6 +272,8 @@ function* checksOfPlan(statement: Statement, call: Bundle['call'], granted: Gran
     for (const fault of faults) yield check(name, false, fault.at)
   }
 }
+
+const utf8 = new TextDecoder()
 
 /** Faults listed per check. */
 const MAX_FAULTS = 16
@@ -214,11 +287,20 @@ const approvedBySomeone = (facts: Facts): boolean =>
 
 /** The grant, if the edge signed it when it was issued, maybe with an earlier key than the attestation. */
 function grantIn(envelope: Envelope, keys: Keys): Grant | null {
-  const parsed = parseJson(payloadBytes(envelope))
-  const read = Grant.safeParse(parsed.ok ? parsed.value : undefined)
+  const read = readAs(Grant, payloadBytes(envelope))
   const kid = envelope.signatures[0]?.keyid ?? ''
-  if (!read.success) return null
-  const { issued_at_ms: at } = read.data
+  if (!read.ok) return null
+  const { issued_at_ms: at } = read.value
   const key = keyAt(keys, { kid, role: 'edge' }, { after_ms: at, before_ms: at })
-  return key.ok && signedByExactly(envelope, GRANT_TYPE, new Map([[kid, key.value]])) ? read.data : null
+  return key.ok && signedByExactly(envelope, GRANT_TYPE, new Map([[kid, key.value]])) ? read.value : null
+}
+
+/**
+ * The signed document, as it was written: `safeParse` would put its members into another order, and the
+ * digests of parts would need to sort them again. The error is the place of the first fault.
+ */
+function readAs<T extends z.ZodType>(schema: T, payload: Uint8Array): Result<z.infer<T>, string> {
+  const parsed = parseJson(payload)
+  const read = schema.safeParse(parsed.ok ? parsed.value : undefined)
+  return read.success ? ok(parsed.ok ? (parsed.value as z.infer<T>) : read.data) : err(faultIn(read.error))
 }

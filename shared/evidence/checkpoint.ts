@@ -1,7 +1,8 @@
 // The signed head of a log: a C2SP checkpoint (tlog-checkpoint) in a signed note, signed and
 // checked with Ed25519. It stores nothing: callers keep the heads and compare them.
 
-import { createHash, sign } from 'node:crypto'
+import { sign } from 'node:crypto'
+import { sha256 } from '../bytes/json.ts'
 import type { Result } from '../result.ts'
 import { err, ok } from '../result.ts'
 import type { Signer } from './dsse.ts'
@@ -19,15 +20,15 @@ const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$
 const ED25519 = 0x01
 const HASH_BYTES = 32
 const KEY_HASH_BYTES = 4
-const NOTE_CHARS = 16_384
+export const NOTE_CHARS = 16_384
 const SIGNATURE_LINES = 16
 
-/** The key id of a signed note: four bytes of a hash over key name, algorithm and key. */
-const keyHash = (name: string, x: string): Buffer =>
-  createHash('sha256')
-    .update(Buffer.concat([Buffer.from(`${name}\n`), Buffer.of(ED25519), Buffer.from(x, 'base64url')]))
-    .digest()
-    .subarray(0, KEY_HASH_BYTES)
+/** The key id of a signed note, in hex: four bytes of a hash over key name, algorithm and key. */
+const keyHash = (name: string, x: string): string =>
+  sha256(Buffer.concat([Buffer.from(`${name}\n`), Buffer.of(ED25519), Buffer.from(x, 'base64url')])).slice(
+    0,
+    2 * KEY_HASH_BYTES,
+  )
 
 const textOf = ({ origin, size, root }: Checkpoint): string =>
   `${origin}\n${size}\n${Buffer.from(root, 'hex').toString('base64')}\n`
@@ -36,7 +37,7 @@ export function signCheckpoint(checkpoint: Checkpoint, signer: Signer): string {
   if (!ORIGIN.test(checkpoint.origin)) throw new TypeError(`\`${checkpoint.origin}\` can't name a log`)
   const text = textOf(checkpoint)
   const signature = Buffer.concat([
-    keyHash(checkpoint.origin, signer.x),
+    Buffer.from(keyHash(checkpoint.origin, signer.x), 'hex'),
     sign(null, Buffer.from(text), signer.key),
   ])
   return `${text}\n— ${checkpoint.origin} ${signature.toString('base64')}\n`
@@ -80,7 +81,7 @@ function signedBy(text: string, lines: readonly string[], name: string, x: strin
     const [, signer = '', encoded = ''] = match
     const bytes = decode(encoded)
     if (bytes === undefined || bytes.length <= KEY_HASH_BYTES) return err('a signature line is malformed')
-    if (signer !== name || !bytes.subarray(0, KEY_HASH_BYTES).equals(keyHash(name, x))) continue
+    if (signer !== name || bytes.subarray(0, KEY_HASH_BYTES).toString('hex') !== keyHash(name, x)) continue
     if (!isSignedBy(x, Buffer.from(text), bytes.subarray(KEY_HASH_BYTES)))
       return err('the signature is invalid')
     holds = true

@@ -1,12 +1,34 @@
-// The checks that compare a statement with its grant and plan: their names, what one finds, and what
-// is known of the statement when a rule runs. The rules are in contradictions.ts, connection-rules.ts
-// and usage-rules.ts.
+// What a check reports, the checks that nobody can make later, and the checks that compare a statement
+// with its grant and plan: their names, what one finds, and what is known of the statement when a rule
+// runs. The rules are in contradictions.ts, connection-rules.ts and usage-rules.ts.
 
 import type { Plan } from '../plan/plan.ts'
 import type { Grant } from './statement.ts'
 import { EDGE_EXECUTOR, ISOLATE, UNSTARTED, UPSTREAM_CLIENT } from './statement.ts'
 
-/** The name of each check, as a list of checks shows it. */
+/**
+ * `at`: the first fault, as a JSON pointer into the statement. `detail`: advice, if there is any.
+ */
+export type Check = {
+  readonly name: string
+  readonly ok: boolean
+  readonly at?: string
+  readonly detail?: string
+}
+
+/**
+ * What the edge checks before it countersigns, or before it grants, and nobody can check later from a
+ * bundle and public keys.
+ */
+export const UNCHECKABLE = [
+  'the claim was still held when the worker reported the end: only the edge knew',
+  'the output that the worker sent has the digests of the statement: a bundle has no output',
+  'each output file was uploaded as the statement names it: a bundle has no files',
+  'the policies decide as the facts say: a bundle has their digest, not their text',
+  'the worker had proven the tier of the plan: a bundle has no proof of its sandbox',
+] as const
+
+/** The name of each check of a statement, as a list of checks shows it. */
 export const CHECK_NAMES = {
   subject: 'the subject is this call',
   id: 'the attestation’s id is this call’s',

@@ -26,8 +26,15 @@ import {
 } from './statement.ts'
 import { NOTHING, outcomeFaults, streamFaults, usageFaults } from './usage-rules.ts'
 
-/** `now_ms`: the edge's clock. Only the edge sets it. */
-export type Evidence = { readonly grant: Grant | null; readonly plan: Plan | null; readonly now_ms?: number }
+/**
+ * `now_ms`: the edge's clock when the end is reported; an auditor reads it in the journal, if there is
+ * one.
+ */
+export type Evidence = {
+  readonly grant: Grant | null
+  readonly plan: Plan | null
+  readonly now_ms?: number | undefined
+}
 
 export const contradictions = (statement: Statement, against: Evidence): Contradiction[] => [
   ...compared(statement, against),

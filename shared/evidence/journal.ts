@@ -48,7 +48,7 @@ export const GENESIS: Head = { seq: 0, hash: '0'.repeat(64) }
 
 export type UnhashedEntry = Omit<JournalEntry, 'hash'>
 export const entryHash = ({ seq, at_ms, kind, call, body, prev }: UnhashedEntry): string =>
-  digestOf({ seq, at_ms, kind, call, body, prev })
+  digestOf({ at_ms, body, call, kind, prev, seq })
 
 export type ChainBreak = { readonly seq: number; readonly reason: string }
 

@@ -9,6 +9,9 @@ export type Node = { readonly level: number; readonly index: number; readonly ha
 /** Reads the stored node of a full subtree within the tree's current size. */
 export type ReadNode = (level: number, index: number) => string
 
+/** The most hashes of a proof: one for each level of a tree of any safe size. */
+export const PROOF_HASHES = 64
+
 export const EMPTY_ROOT = sha256('')
 
 // The prefixes distinguish leaves from nodes (second preimages).

@@ -25,6 +25,15 @@ export function matchesHost(pattern: string, { host, port }: Destination): boole
 export const isListed = (patterns: readonly string[], to: Destination): boolean =>
   patterns.some((pattern) => matchesHost(pattern, to))
 
+/** Whether a host of a plan, `host[:port]` or a pattern, is within these patterns. */
+export function isWithin(patterns: readonly string[], wanted: string): boolean {
+  const [host = '', port] = wanted.split(':')
+  const ports = port === undefined ? WEB_PORTS : [Number(port)]
+  return patterns.some(
+    (pattern) => pattern === wanted || ports.every((port) => matchesHost(pattern, { host, port })),
+  )
+}
+
 /**
  * The host as a statement names it: secrets are masked, except in the part that the plan itself
  * names. So a masked host can still be compared with the plan.

@@ -203,7 +203,7 @@ export const AGENTS = routes({
     summary: 'Read the attestation of an ended call, with everything needed to verify it offline',
     status: 200,
     result: Bundle,
-    failures: ['not_found', 'removed'],
+    failures: ['not_found', 'removed', 'log_behind'],
   },
   readSnapshot: {
     method: 'GET',

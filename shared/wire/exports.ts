@@ -3,7 +3,7 @@
 // names.
 
 import { z } from 'zod'
-import { Bundle } from '../evidence/bundle.ts'
+import { CallEvidence } from '../evidence/bundle.ts'
 import { Envelope } from '../evidence/dsse.ts'
 import { JournalEntry } from '../evidence/journal.ts'
 import { PolicySnapshot } from '../evidence/policy-snapshot.ts'
@@ -35,7 +35,7 @@ export type ExportTargetSpec = z.infer<typeof ExportTargetSpec>
 export const ExportTarget = Bucket.extend({ put_by: Name, put_at_ms: Time })
 export type ExportTarget = z.infer<typeof ExportTarget>
 
-export const EXPORT_FORMAT = 'countersign-export/v1'
+export const EXPORT_FORMAT = 'countersign-export/v2'
 
 /** How many runs of the object precede a part, and how many entries and calls of the run it begins in. */
 export const ExportPosition = z
@@ -60,12 +60,12 @@ export const ExportLine = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('entry'), run: RunId, entry: JournalEntry }),
   /** The policy snapshot under which the next call was decided; each is in a part once. */
   z.strictObject({ kind: z.literal('snapshot'), snapshot: PolicySnapshot }),
-  /** `bundle`: null as long as the call has not ended. */
+  /** `evidence`: null as long as the call has not ended. */
   z.strictObject({
     kind: z.literal('call'),
     call: CallId,
     state: CallState,
-    bundle: Bundle.nullable(),
+    evidence: CallEvidence.nullable(),
     output: Output,
   }),
   /** In place of a call without evidence, or of the entries of a journal: a signed `Tombstone`. */

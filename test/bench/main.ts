@@ -1,8 +1,9 @@
 // `npm run bench`: starts its own stack, measures calls end to end next to the bare sandbox and
 // plain HTTP, fills the store and measures again, and reports which targets are met. `--quick`
 // gives a short look, `--new-runs` measures only calls in runs of their own, `--sealing` only what
-// sealing makes of runs, `--growth` only what stored calls cost (`--calls N`: how many, 100,000 by
-// default), `--json FILE` writes output for machines. A missed target is reported, but is no error.
+// sealing makes of runs, `--evidence` only the verification of evidence, `--growth` only what stored calls
+// cost (`--calls N`: how many, 100,000 by default), `--json FILE` writes output for machines. A missed
+// target is reported, but is no error.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -20,6 +21,7 @@ import { bearer, client } from '../../shared/routes/client.ts'
 import { timeAnswers } from './answers.ts'
 import { timeApprovals } from './approvals.ts'
 import { timeDecisions } from './decisions.ts'
+import { timeVerification, verificationFigures, verificationTables } from './evidence/verification.ts'
 import type { Spawns } from './floor.ts'
 import { growthFigures, growthTables, timeGrowth } from './growth/growth.ts'
 import type { Load } from './load.ts'
@@ -252,6 +254,12 @@ async function withLoad(work: (load: Peer<Load, Slice>) => Promise<string>): Pro
   }
 }
 
+/** Only the verification of evidence, without a stack. */
+function benchEvidence(isQuick: boolean): string {
+  const verification = timeVerification(isQuick ? 200 : 1_000, isQuick ? 2 : 5)
+  return [...verificationTables(verification), figuresTable(verificationFigures(verification))].join('\n\n')
+}
+
 /** Only sealing, in a stack that seals runs soon. */
 async function benchSealing(isQuick: boolean, stack: Stack): Promise<string> {
   const measured = await timeSealing(stack, isQuick)
@@ -299,6 +307,7 @@ const { values } = parseArgs({
     quick: { type: 'boolean', default: false },
     'new-runs': { type: 'boolean', default: false },
     sealing: { type: 'boolean', default: false },
+    evidence: { type: 'boolean', default: false },
     growth: { type: 'boolean', default: false },
     calls: { type: 'string', default: '100000' },
   },
@@ -311,7 +320,8 @@ if (!Number.isSafeInteger(calls) || calls < 100) {
 const state = mkdtempSync(join(tmpdir(), 'countersign-bench-'))
 try {
   const scale = values.quick ? QUICK : FULL
-  if (values.growth) console.log(`\n${await benchGrowth(scale, calls)}\n`)
+  if (values.evidence) console.log(`\n${benchEvidence(values.quick)}\n`)
+  else if (values.growth) console.log(`\n${await benchGrowth(scale, calls)}\n`)
   else await measureOn(scale)
 } finally {
   rmSync(state, { recursive: true, force: true })

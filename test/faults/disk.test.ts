@@ -101,7 +101,9 @@ test('an edge with a full disk accepts nothing new, loses nothing, and goes on w
         if (attestation !== undefined)
           expect(
             verifyBundle(
-              unwrap(await agent('readAttestation', { params: { run: call.run, call: call.id } })),
+              unwrap(
+                await insist(() => agent('readAttestation', { params: { run: call.run, call: call.id } })),
+              ),
               keys,
             ).ok,
           ).toBe(true)

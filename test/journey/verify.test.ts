@@ -1,7 +1,7 @@
 // Promise: offline, `countersign verify` prints `verified` and exits with 0 for genuine evidence,
 // and exits with 1 and a reason for everything else.
 
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
@@ -66,6 +66,23 @@ describe('an attestation', () => {
     expect(foul.code).toBe(1)
   })
 
+  test('a folder of bundles is verified if each of its files is, and each fault has the name of its file', async () => {
+    const bundles = join(folder, 'bundles')
+    mkdirSync(bundles)
+    expect(await verify(bundles)).toMatchObject({ code: 1, out: expect.stringContaining('no file `*.json`') })
+    cpSync(file(bundle), join(bundles, 'a.json'))
+    cpSync(file(deniedBundle()), join(bundles, 'b.json'))
+    writeFileSync(join(bundles, 'notes.txt'), 'no bundle')
+    expect(await verify(bundles)).toMatchObject({ code: 0, out: expect.stringMatching(/bundles +2$/m) })
+    writeFileSync(join(bundles, 'c.json'), JSON.stringify({ ...bundle, grant: null }))
+    writeFileSync(join(bundles, 'd.json'), '{')
+    const ran = await verify(bundles)
+    expect(ran.code).toBe(1)
+    expect(ran.out).toContain('FAIL  c.json: the grant is the edge’s, for this call and worker')
+    expect(ran.out).toContain('FAIL  d.json: the bundle can be read')
+    expect(ran.out).not.toContain('b.json')
+  })
+
   test('a bundle on standard input is verified', async () => {
     const ran = await countersign(['verify', '-', '--keys', keys], {
       env: NO_EDGE,
@@ -92,7 +109,7 @@ describe('an attestation', () => {
     ],
     [
       'a duplicate member name',
-      JSON.stringify(bundle).replace('{', '{"format":"countersign-bundle/v1",'),
+      JSON.stringify(bundle).replace('{', '{"format":"countersign-bundle/v2",'),
       'is not strict JSON: the member "format" appears twice',
     ],
     ['an extra member', { ...bundle, extra: 1 }, 'FAIL  the bundle is well-formed'],
@@ -131,11 +148,11 @@ describe('an attestation', () => {
   })
 
   test.each([
-    ['no keys', { ...KEYS, keys: [] }, 'FAIL  an edge key from the key file signed it'],
+    ['no keys', { ...KEYS, keys: [] }, 'FAIL  the key file is well-formed: /keys: the edge keys are not those'],
     [
       'a weak key',
       { ...KEYS, keys: [{ ...KEYS.keys[0], x: 'A'.repeat(43) }] },
-      'FAIL  the key file is well-formed: `keys.0.x`: is not an Ed25519 public key',
+      'FAIL  the key file is well-formed: /keys/0/x: is not an Ed25519 public key',
     ],
     [
       'a malformed key',
@@ -145,7 +162,7 @@ describe('an attestation', () => {
     ['a bundle in place of keys', bundle, 'FAIL  the key file is well-formed'],
     [
       'keys of another tenant',
-      { ...KEYS, tenant: 'other', keys: [] },
+      { ...KEYS, tenant: 'other' },
       `the key file belongs to the tenant \`other\`, the attestation to \`${bundle.call.tenant}\`: fetch the keys with \`countersign keys --tenant ${bundle.call.tenant}\``,
     ],
   ])('an attestation is not verified by a key file with %s', async (_name, content, line) => {
@@ -153,13 +170,14 @@ describe('an attestation', () => {
     expect(ran).toMatchObject({ code: 1, out: expect.stringContaining(line) })
   })
 
-  test('a missing file, or a folder in its place, is an error and not a verdict', async () => {
-    for (const path of [join(folder, 'missing'), folder]) {
-      expect(await verify(path)).toMatchObject({
-        code: 1,
-        out: '',
-        err: expect.stringContaining('can’t be read'),
-      })
+  test('a missing file, or a folder in place of the keys, is an error and not a verdict', async () => {
+    const missing = join(folder, 'missing')
+    expect(await verify(missing)).toMatchObject({
+      code: 1,
+      out: '',
+      err: expect.stringContaining('can’t be read'),
+    })
+    for (const path of [missing, folder]) {
       expect(await countersign(['verify', file(bundle), '--keys', path], { env: NO_EDGE })).toMatchObject({
         code: 1,
         out: '',

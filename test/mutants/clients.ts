@@ -114,6 +114,51 @@ export const CLIENTS: readonly Held[] = [
   },
   {
     area: 'clients',
+    file: 'clients/python/src/countersign_agent/journal_checks.py',
+    tests: ['test/clients/verify.test.ts'],
+    lines: [
+      ['claimed and held', 'claimed', 'In Python a call that another worker claimed is verified.'],
+      [
+        'answered = _same(_approval_in(own), facts["approval"])',
+        'answered = True',
+        'In Python a call passes as approved by anybody.',
+      ],
+      ['if whole(entry["at_ms"]) >= body["expires_at"]:', 'if False:', 'In Python late answers count.'],
+      ['len(ends) == 1 and ends[0] is last and', '', 'In Python a call ends twice.'],
+      [
+        'if not linked or entry["hash"] != digest_of(',
+        'if not linked or not digest_of(',
+        'In Python the entries of a journal are rewritten.',
+      ],
+    ],
+  },
+  {
+    area: 'clients',
+    file: 'clients/python/src/countersign_agent/log_checks.py',
+    tests: ['test/clients/verify.test.ts'],
+    lines: [
+      ['return last == 0 and value == root', 'return True', 'In Python a log proves what it does not have.'],
+      [
+        'if not is_signed_by(key, f"{text}\\n".encode(), encoded[4:]):',
+        'if False:',
+        'In Python anybody signs the head of a log.',
+      ],
+    ],
+  },
+  {
+    area: 'clients',
+    file: 'clients/python/src/countersign_agent/snapshot_checks.py',
+    tests: ['test/clients/verify.test.ts'],
+    lines: [
+      [
+        'digest_of(snapshot) == decision["snapshot"]',
+        'True',
+        'In Python other policies are shown than those in force.',
+      ],
+    ],
+  },
+  {
+    area: 'clients',
     file: 'clients/python/src/countersign_agent/contradictions.py',
     tests: ['test/clients/verify.test.ts'],
     lines: [

@@ -3,10 +3,14 @@
 // for tests.
 
 import { digestOf, parseJson, sha256 } from '../../shared/bytes/json.ts'
-import { BUNDLE_FORMAT, type Bundle } from '../../shared/evidence/bundle.ts'
+import { BUNDLE_FORMAT, type Bundle, type CallEvidence } from '../../shared/evidence/bundle.ts'
+import { signCheckpoint } from '../../shared/evidence/checkpoint.ts'
 import type { Envelope, PrivateJwk, Signer } from '../../shared/evidence/dsse.ts'
 import { countersign, kidOf, payloadBytes, seal, signerFromJwk } from '../../shared/evidence/dsse.ts'
+import { entryHash, type JournalEntry } from '../../shared/evidence/journal.ts'
 import type { Keys } from '../../shared/evidence/keys.ts'
+import { append, inclusion, leafHash, type ReadNode, root } from '../../shared/evidence/merkle.ts'
+import type { PolicySnapshot } from '../../shared/evidence/policy-snapshot.ts'
 import type { Execution, Facts, UpstreamExchange } from '../../shared/evidence/statement.ts'
 import {
   callDigest,
@@ -118,12 +122,130 @@ function factsOf(call: Bundle['call'], rest: Pick<Facts, 'decision' | 'approval'
   }
 }
 
-const decision = (effect: 'allow' | 'ask' | 'deny') => ({
+const decision = (effect: 'allow' | 'ask' | 'deny', plan: Plan | null) => ({
   effect,
   policies: ['sensitive-needs-approval'],
   policy_set: sha256('policies'),
-  snapshot: sha256('snapshot'),
+  snapshot: digestOf(snapshotFor(plan)),
 })
+
+/** What applied to the call: its agent may use the tool, whose contract allows this plan. */
+const snapshotFor = (plan: Plan | null): PolicySnapshot => ({
+  format: 'countersign-snapshot/v1',
+  policy_set: sha256('policies'),
+  allowed_tools: ['text_count'],
+  groups: [],
+  channels: null,
+  budget: { max_calls_per_run: 100, execution_timeout_ms: 60_000, max_denied_per_run: 10 },
+  tool: TOOL,
+  process_runner:
+    plan?.tier === 'C'
+      ? {
+          tiers: ['B', 'C'],
+          workspace: 'call',
+          allowed_executables: ['wc'],
+          egress_mode: 'strict',
+          allowed_hosts: ['.example.com'],
+          secrets: ['token'],
+          limits: { ...DEFAULT_LIMITS },
+        }
+      : null,
+  wasm_runtime:
+    plan?.tier === 'A'
+      ? {
+          fuel: 2_000_000,
+          memory_bytes: 1_048_576,
+          table_elements: 10_000,
+          instances: 8,
+          allowed_hosts: ['api.example.com:443'],
+          allowed_secrets: [],
+          allowed_prefixes: [],
+        }
+      : null,
+})
+
+type Event = Pick<JournalEntry, 'kind' | 'call' | 'body'> & { readonly at_ms?: number }
+
+/** The journal that fits a statement, from entry `from` on. Between its entries is one of another call. */
+function journalFor({ predicate }: Statement, from = 4): JournalEntry[] {
+  const { facts, grant, state, error, execution, attestation_id, execution_sha256 } = predicate
+  const { tool, digest, args_sha256, origin, approval, call } = facts
+  const { policy_set, snapshot } = facts.decision
+  const proposal = { tool: tool.name, version: tool.version, digest, args_sha256, ...(origin && { origin }) }
+  const end = {
+    ...(execution.outcome === null ? {} : { worker: grant?.worker, error }),
+    ...(state === 'released' ? { policy_set, snapshot } : {}),
+    attestation: attestation_id,
+    execution_sha256,
+  }
+  const of = (kind: string, body: Record<string, unknown>): Event => ({ kind, call, body })
+  /** The edge journals an end after it has happened. */
+  const at_ms = Math.max(NOW + 200, execution.ended_at_ms)
+  const asked = approval && { approval: approval.id, expires_at: NOW + 1_000 }
+  const later: Event[] = [
+    { kind: 'allowed', call: `call_${ULID}_5`, body: { tool: 'other' } },
+    ...(approval?.answers ?? []).map((answer) =>
+      of('approved', { approval: approval?.id, scope: approval?.scope, since_ms: 0, reason: '', ...answer }),
+    ),
+    ...(grant === null
+      ? []
+      : [
+          of('claimed', {
+            worker: grant.worker,
+            fence: grant.fence,
+            deadline_ms: grant.deadline_ms,
+            policy_set,
+            snapshot,
+          }),
+        ]),
+    ...(execution.outcome?.kind === 'cancelled'
+      ? [of('cancel_requested', { by: { kind: 'agent', name: 'dev' } })]
+      : []),
+    { ...of(state, end), at_ms },
+  ]
+  const events =
+    grant === null && approval === null
+      ? [{ ...of(state, { ...proposal, ...end }), at_ms }]
+      : [of(approval === null ? 'allowed' : 'approval_requested', { ...asked, ...proposal }), ...later]
+  return chained(events, from)
+}
+
+/** The entries with their places and hashes. */
+export function chained(
+  events: readonly Event[],
+  from = 1,
+  prev = sha256('the entry before'),
+): JournalEntry[] {
+  const entries: JournalEntry[] = []
+  for (const [i, { kind, call, body, at_ms = NOW + 100 + i }] of events.entries()) {
+    const entry = { seq: from + i, at_ms, kind, call, body, prev: entries.at(-1)?.hash ?? prev }
+    entries.push({ ...entry, hash: entryHash(entry) })
+  }
+  return entries
+}
+
+export const ORIGIN_OF_LOG = 'edge.example/default'
+
+/** A log of seven leaves, of which the fifth is the end of the call, and its head, which `by` signs. */
+export function logFor(journal: readonly JournalEntry[], by = EDGE, origin = ORIGIN_OF_LOG): Bundle['log'] {
+  const [index, size] = [4, 7]
+  const nodes = new Map<string, string>()
+  const read: ReadNode = (level, place) => nodes.get(`${level}/${place}`) ?? ''
+  for (let at = 0; at < size; at++) {
+    const hash = at === index ? (journal.at(-1)?.hash ?? '') : sha256(`leaf ${at}`)
+    for (const node of append(at, leafHash(Buffer.from(hash, 'hex')), read))
+      nodes.set(`${node.level}/${node.index}`, node.hash)
+  }
+  const checkpoint = signCheckpoint({ origin, size, root: root(size, read) }, by)
+  return { index, proof: inclusion(index, size, read), checkpoint }
+}
+
+/** The bundle of an edge whose journal and log fit what the statement says, even if that is a lie. */
+function complete(evidence: CallEvidence): Bundle {
+  const journal = journalFor(statementIn(evidence))
+  const snapshot = snapshotFor(evidence.call.plan)
+  return { format: BUNDLE_FORMAT, ...evidence, snapshot, journal, log: logFor(journal) }
+}
 const stream = (text: string) => ({
   bytes: text.length,
   sha256: sha256(text),
@@ -175,7 +297,7 @@ const ORIGIN = {
 /** A call that policy asked about, an operator approved, and a worker ran. */
 export function executedBundle(): Bundle {
   const call = describedCall(CALL, PLAN)
-  const facts = factsOf(call, { decision: decision('ask'), approval: approvalOf(7), origin: ORIGIN })
+  const facts = factsOf(call, { decision: decision('ask', PLAN), approval: approvalOf(7), origin: ORIGIN })
   const proven = { cgroups: true, profile_sha256: sha256('profile') }
   const grant: Grant = {
     facts,
@@ -195,18 +317,17 @@ export function executedBundle(): Bundle {
     grant: named,
     execution: EXECUTION,
   })
-  return {
-    format: BUNDLE_FORMAT,
+  return complete({
     envelope: countersign(seal(STATEMENT_TYPE, statement, WORKER), EDGE),
     grant: sealGrant(grant, EDGE),
     call,
-  }
+  })
 }
 
 /** A call that policy denied: nothing ran, and only the edge signed. */
 export function deniedBundle(): Bundle {
   const call = describedCall(`call_${ULID}_8`, null)
-  const facts = factsOf(call, { decision: decision('deny'), approval: null })
+  const facts = factsOf(call, { decision: decision('deny', null), approval: null })
   const execution: Execution = {
     executor: EDGE_EXECUTOR,
     sandbox_enforcement: 'policy',
@@ -227,7 +348,7 @@ export function deniedBundle(): Bundle {
     grant: null,
     execution,
   })
-  return { format: BUNDLE_FORMAT, envelope: seal(STATEMENT_TYPE, statement, EDGE), grant: null, call }
+  return complete({ envelope: seal(STATEMENT_TYPE, statement, EDGE), grant: null, call })
 }
 
 export const UPSTREAM_PLAN: UpstreamPlan = {
@@ -259,7 +380,7 @@ type Described = Pick<
 /** A call that an operator approved: the edge executed it and alone signed. */
 function bundleOfEdge(n: number, plan: Plan, described: Described): Bundle {
   const call = describedCall(`call_${ULID}_${n}`, plan)
-  const facts = factsOf(call, { decision: decision('ask'), approval: approvalOf(n), origin: ORIGIN })
+  const facts = factsOf(call, { decision: decision('ask', plan), approval: approvalOf(n), origin: ORIGIN })
   const grant: Grant = {
     facts,
     worker: EDGE_EXECUTOR,
@@ -286,12 +407,7 @@ function bundleOfEdge(n: number, plan: Plan, described: Described): Bundle {
     grant: { sha256: digestOf(grant), worker, fence, deadline_ms },
     execution,
   })
-  return {
-    format: BUNDLE_FORMAT,
-    envelope: seal(STATEMENT_TYPE, statement, EDGE),
-    grant: sealGrant(grant, EDGE),
-    call,
-  }
+  return complete({ envelope: seal(STATEMENT_TYPE, statement, EDGE), grant: sealGrant(grant, EDGE), call })
 }
 
 const reached = (host: string): Execution['connections'] => [
@@ -356,13 +472,18 @@ function opened(envelope: Envelope): unknown {
 
 export const grantIn = ({ grant }: Bundle): Grant | null =>
   grant === null ? null : Grant.parse(opened(grant))
-export const statementIn = ({ envelope }: Bundle): Statement => Statement.parse(opened(envelope))
+export const statementIn = ({ envelope }: Pick<Bundle, 'envelope'>): Statement =>
+  Statement.parse(opened(envelope))
 
 /** The bundle of a dishonest edge and worker: a changed statement or call, signed by both. */
 export function collude(bundle: Bundle, changes: Changes, by: readonly Signer[] = [WORKER, EDGE]): Bundle {
   const { statement, call } = withChanges({ statement: statementIn(bundle), call: bundle.call }, changes)
   const [first = EDGE, ...others] = by
-  return { ...bundle, call, envelope: others.reduce(countersign, seal(STATEMENT_TYPE, statement, first)) }
+  const envelope = others.reduce(countersign, seal(STATEMENT_TYPE, statement, first))
+  const read = Statement.safeParse(statement)
+  if (!read.success) return { ...bundle, call, envelope }
+  const journal = journalFor(read.data)
+  return { ...bundle, call, envelope, journal, log: logFor(journal) }
 }
 
 /** Changes that replace the execution, with a matching digest. */

@@ -344,7 +344,10 @@ describe('a bundle whose arguments a retention rule has removed', () => {
   test('verifies, and says that nothing compares the plan', () => {
     for (const bundle of [executed, denied]) {
       const { ok, checks } = verifyBundle(without(bundle), KEYS)
-      expect([ok, checks.at(-1)?.name]).toEqual([true, ARGUMENTS_REMOVED])
+      expect([ok, checks.map(({ name }) => name)]).toEqual([
+        true,
+        expect.arrayContaining([ARGUMENTS_REMOVED]),
+      ])
     }
     expect(failed({ ...without(executed), removed: undefined } as unknown as Bundle)).not.toEqual([])
   })

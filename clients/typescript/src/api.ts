@@ -85,6 +85,7 @@ export type Code =
   | 'limit_reached'
   | 'link_invalid'
   | 'link_revoked'
+  | 'log_behind'
   | 'method_not_allowed'
   | 'never_claimed'
   | 'no_answer'
@@ -535,7 +536,7 @@ export type Envelope = {
 }
 
 export type Bundle = {
-  readonly format: 'countersign-bundle/v1'
+  readonly format: 'countersign-bundle/v2'
   readonly envelope: Envelope
   readonly grant: Envelope | null
   readonly call: {
@@ -550,6 +551,21 @@ export type Bundle = {
     readonly at_ms: number
     readonly rule: number
     readonly days: number
+  }
+  readonly snapshot: PolicySnapshot
+  readonly journal: readonly {
+    readonly seq: number
+    readonly at_ms: number
+    readonly kind: string
+    readonly call: string | null
+    readonly body: Readonly<Record<string, unknown>>
+    readonly prev: string
+    readonly hash: string
+  }[]
+  readonly log: {
+    readonly index: number
+    readonly proof: readonly string[]
+    readonly checkpoint: string
   }
 }
 

@@ -13,7 +13,7 @@ import { identityOf, tenantObject } from '../../bindings.ts'
 import { type CallRecord, hasEnded } from '../../call/lifecycle.ts'
 import { storeInTarget } from '../../export/target.ts'
 import type { RunContext } from '../context.ts'
-import { readAttestation } from '../reads.ts'
+import { readEvidence } from '../reads.ts'
 import { runView } from '../views.ts'
 import { REMOVED } from './page.ts'
 import type { Runs } from './runs.ts'
@@ -128,13 +128,13 @@ function addCall(run: RunContext, lines: Lines, n: number): void {
   }
   const { snapshot } = record.status.decision
   lines.addSnapshot(snapshot, run.store.snapshot(snapshot))
-  const bundle = readAttestation(run, null, n)
+  const evidence = readEvidence(run, null, n)
   const { stdout, stderr } = run.store.output(n)
   lines.add({
     kind: 'call',
     call: callId(run.id, n),
     state: record.status.state,
-    bundle: bundle.ok ? bundle.value : null,
+    evidence: evidence.ok ? evidence.value : null,
     output: { stdout: stdout.toString('base64'), stderr: stderr.toString('base64') },
   })
 }

@@ -160,6 +160,11 @@ export function sealedReads(run: SealedRun) {
         .map(asEntry)
         .take(PAGE),
     ),
+    entriesOf: statement(({ n, ...range }) =>
+      within('journal', 'seq', range)
+        .map(asEntry)
+        .filter((entry) => entry.n === n),
+    ),
     before: statement(({ seq }) => at('journal', 'seq', seq).map(asEntry)),
     attestation: statement(({ n }) => at('attestations', 'n', n).map(asAttestation)),
     snapshot: statement(({ digest }) =>

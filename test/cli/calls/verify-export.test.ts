@@ -80,7 +80,7 @@ function verify(lines: readonly ExportLine[]) {
   onTestFinished(() => rmSync(dir, { recursive: true }))
   const part: ExportLine = {
     kind: 'part',
-    format: 'countersign-export/v1',
+    format: 'countersign-export/v2',
     tenant: 'default',
     object: RUN,
     from: '0.0.0',

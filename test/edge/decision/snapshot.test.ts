@@ -1,12 +1,9 @@
 // The snapshot of a decision can be read later, and no other one passes for it.
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { digestOf } from '../../../shared/bytes/json.ts'
+import { verifyBundle } from '../../../shared/evidence/bundle.ts'
 import { PolicySnapshot } from '../../../shared/evidence/policy-snapshot.ts'
-import { countersign } from '../../support/countersign.ts'
 import { refusalOf, unwrap } from '../../support/fixtures.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { newTenant } from '../../support/tenants.ts'
@@ -113,32 +110,16 @@ test('grant, attestation, journal and call name the snapshot in force at the cla
   }
 })
 
-test('`countersign verify --snapshot` says whether a call was decided under it', async () => {
+test('a bundle has the snapshot of its call, and verifies with no other', async () => {
   const call = await propose(await runOf(), await fixtures.tool())
   await peer.run(call.id)
-  const folder = mkdtempSync(join(tmpdir(), 'countersign-snapshot-'))
-  try {
-    const env = { COUNTERSIGN_URL: fixtures.url, COUNTERSIGN_KEY: agent.key }
-    const [bundle = '', keys = '', snapshot = '', bent = ''] = ['bundle', 'keys', 'snapshot', 'bent'].map(
-      (name) => join(folder, name),
-    )
-    for (const args of [
-      ['attestation', call.id, '-o', bundle],
-      ['keys', '-o', keys],
-      ['calls', 'snapshot', call.id, '-o', snapshot],
-    ])
-      expect(await countersign(args, { env })).toMatchObject({ code: 0 })
-    writeFileSync(bent, JSON.stringify({ ...JSON.parse(readFileSync(snapshot, 'utf8')), allowed_tools: [] }))
-    const verify = (file: string) => countersign(['verify', bundle, '--keys', keys, '--snapshot', file])
-    expect(await verify(snapshot)).toMatchObject({
-      code: 0,
-      out: expect.stringContaining('the call was decided under this policy snapshot'),
-    })
-    for (const file of [bent, keys])
-      expect(await verify(file)).toMatchObject({ code: 1, out: expect.stringContaining('NOT VERIFIED') })
-  } finally {
-    rmSync(folder, { recursive: true })
-  }
+  const params = { run: call.run, call: call.id }
+  const bundle = unwrap(await agent.client('readAttestation', { params }))
+  const { snapshot } = bundle
+  expect(snapshot).toEqual(unwrap(await agent.client('readSnapshot', { params })))
+  const keys = unwrap(await agent.client('keys', { query: { tenant: 'snapshot' } }))
+  expect(verifyBundle(bundle, keys)).toMatchObject({ ok: true })
+  expect(verifyBundle({ ...bundle, snapshot: { ...snapshot, allowed_tools: [] } }, keys).ok).toBe(false)
 })
 
 test('an agent can’t read the snapshots of another agent', async () => {

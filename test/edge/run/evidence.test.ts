@@ -10,6 +10,7 @@ import { PublicKey } from '../../../shared/evidence/ed25519.ts'
 import type { JournalEntry } from '../../../shared/evidence/journal.ts'
 import { GENESIS, verifyChain } from '../../../shared/evidence/journal.ts'
 import { leafHash, verifyInclusion } from '../../../shared/evidence/merkle.ts'
+import { LIMITS } from '../../../shared/limits.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
 import { changed, others, paths, reached } from '../../shared/tamper.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -206,6 +207,32 @@ test('T01 a change to any member of a bundle is detected', async () => {
       }
     }
   }
+})
+
+test('the bundle of a call has the journal of its run up to its end, or without other calls if those are too many', async () => {
+  const approved = bundles.get(ended['approved']?.id ?? '')
+  const [first = 0, last = 0] = [approved?.journal.at(0)?.seq, approved?.journal.at(-1)?.seq]
+  expect(approved?.journal).toEqual(journal.slice(first - 1, last))
+  const budget = { max_calls_per_run: 10, max_denied_per_run: LIMITS.bundle_entries }
+  const patient = (await fixtures.agent({ budget })).client
+  const { id: long } = unwrap(await patient('createRun', { body: {} }))
+  const proposeIn = async (name: string, args = {}) =>
+    unwrap(await patient('proposeCall', { params: { run: long }, body: { tool: name, args } }))
+  const waiting = await proposeIn(sensitive)
+  for (let i = 0; i < LIMITS.bundle_entries; i += 20)
+    await Promise.all(Array.from({ length: 20 }, () => proposeIn(refused, { hosts: ['evil.example'] })))
+  const params = { run: long, call: waiting.id }
+  unwrap(await patient('cancelCall', { params }))
+  const bundle = unwrap(await patient('readAttestation', { params }))
+  expect(bundle.journal.map(({ seq, kind }) => [seq, kind])).toEqual([
+    [1, 'approval_requested'],
+    [LIMITS.bundle_entries + 2, 'cancelled'],
+  ])
+  const { ok, checks } = verifyBundle(bundle, await keys())
+  expect([ok, checks.filter(({ name }) => name.startsWith('the entries of this call are whole'))]).toEqual([
+    true,
+    [expect.objectContaining({ ok: true })],
+  ])
 })
 
 test('J01 each ending is a leaf of the log, with a proof to the signed head', async () => {

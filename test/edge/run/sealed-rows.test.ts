@@ -54,6 +54,7 @@ type RunStore = {
   markDelivered(n: number): void
   cancelAt(n: number, at: number | null): void
   everyCall(): CallRecord[]
+  entriesOf(n: number): number[]
   outputFrom(n: number, stream: Stream, from: number, most: number): Buffer
   outputEnd(n: number, stream: Stream): number
 } & Record<'unmirrored' | 'live' | 'pendingApprovals', () => unknown> &
@@ -166,6 +167,7 @@ const readsOf = ({ object, stores }: Made): unknown => [
       store.isDelivered(n),
       store.isAbandoned(n),
       store.attestation(n),
+      store.entriesOf(n),
       store.output(n),
       (['stdout', 'stderr'] as const).map((stream) => [
         store.outputEnd(n, stream),

@@ -32,6 +32,7 @@ import {
   EDGE,
   executedBundle,
   KEYS,
+  logFor,
   NOW,
   regrant,
   STRANGER,
@@ -194,7 +195,14 @@ describe('the time of a signature', () => {
   test('T03 what a distrusted key signed since then is refused, and what it signed before counts', () => {
     const since = (from_ms: number) =>
       documentOf([sealLink(at(NOW + HOUR, { kid: kidOf(EDGE.x), from_ms }), EDGE, SECOND)])
-    expect(failed(executedBundle(), since(NOW + 21))).toEqual([])
+    // A checkpoint has no time, so the head of the log has to be one that another key has signed since.
+    const bundle = executedBundle()
+    const read = { ...bundle, log: logFor(bundle.journal, SECOND) }
+    expect(failed(read, since(NOW + 21))).toEqual([])
+    expect(failed(bundle, since(NOW + 21))).toEqual([
+      'the edge signed the checkpoint of the tenant’s log',
+      'the end of the call is in the log under this checkpoint',
+    ])
     expect(failed(executedBundle(), since(NOW + 20))).toEqual(['the edge’s key is trusted for that time'])
     expect(undatedEdgeKeys(since(NOW)).map(({ kid }) => kid)).toEqual([kidOf(SECOND.x)])
     const again = sealLink(at(NOW + 2 * HOUR, { kid: kidOf(EDGE.x), from_ms: NOW + HOUR }), SECOND, THIRD)

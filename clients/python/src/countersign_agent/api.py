@@ -88,6 +88,7 @@ Code = Literal[
     "limit_reached",
     "link_invalid",
     "link_revoked",
+    "log_behind",
     "method_not_allowed",
     "never_claimed",
     "no_answer",
@@ -1036,6 +1037,36 @@ class BundleCall(_BundleCallRequired, _BundleCallOptional):
     """Fields of `BundleCall`."""
 
 
+_BundleJournalItemRequired = TypedDict("_BundleJournalItemRequired", {
+    "seq": int,
+    "at_ms": int,
+    "kind": str,
+    "call": Optional[str],
+    "body": Dict[str, Any],
+    "prev": str,
+    "hash": str,
+})
+_BundleJournalItemOptional = TypedDict("_BundleJournalItemOptional", {
+}, total=False)
+
+
+class BundleJournalItem(_BundleJournalItemRequired, _BundleJournalItemOptional):
+    """Fields of `BundleJournalItem`."""
+
+
+_BundleLogRequired = TypedDict("_BundleLogRequired", {
+    "index": int,
+    "proof": List[str],
+    "checkpoint": str,
+})
+_BundleLogOptional = TypedDict("_BundleLogOptional", {
+}, total=False)
+
+
+class BundleLog(_BundleLogRequired, _BundleLogOptional):
+    """Fields of `BundleLog`."""
+
+
 _BundleRemovedRequired = TypedDict("_BundleRemovedRequired", {
     "at_ms": int,
     "rule": int,
@@ -1050,10 +1081,13 @@ class BundleRemoved(_BundleRemovedRequired, _BundleRemovedOptional):
 
 
 _BundleRequired = TypedDict("_BundleRequired", {
-    "format": Literal["countersign-bundle/v1"],
+    "format": Literal["countersign-bundle/v2"],
     "envelope": "Envelope",
     "grant": Optional["Envelope"],
     "call": BundleCall,
+    "snapshot": "PolicySnapshot",
+    "journal": List[BundleJournalItem],
+    "log": BundleLog,
 })
 _BundleOptional = TypedDict("_BundleOptional", {
     "removed": BundleRemoved,

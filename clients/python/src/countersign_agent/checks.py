@@ -41,6 +41,8 @@ class Known(NamedTuple):
     ran: bool
     #: The outcome leaves open whether anything was started.
     unended: bool
+    #: The edge's clock when it journalled the end, if there is a journal.
+    now_ms: Optional[int] = None
 
 
 def below(path: str, finding: Finding) -> Finding:

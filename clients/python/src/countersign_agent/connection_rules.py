@@ -54,7 +54,7 @@ def _connected(one: Any, i: int, plan: Any) -> Iterator[Finding]:
     first = MAX_LISTED_CONNECTIONS + MAX_SUMMED_CONNECTIONS
     nameless = folded is not None and host == "" and port == 0 and i >= first
     patterns = [] if plan is None else plan["egress"]["hosts"]
-    listed = any(_matches_host(pattern, host, port) for pattern in patterns)
+    listed = any(matches_host(pattern, host, port) for pattern in patterns)
     contradicts = not listed if verdict in LISTED else verdict == "host_not_listed" and listed
     if not nameless and contradicts:
         yield "", "connections"
@@ -70,7 +70,7 @@ def _connected(one: Any, i: int, plan: Any) -> Iterator[Finding]:
         yield "/credentials", "connections"
 
 
-def _matches_host(pattern: str, host: str, port: int) -> bool:
+def matches_host(pattern: str, host: str, port: int) -> bool:
     name, *ports = pattern.split(":")
     if port not in (80, 443) if not ports else ports[0] != str(port):
         return False

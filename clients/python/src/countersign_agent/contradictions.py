@@ -48,11 +48,12 @@ ENDINGS: Mapping[str, Tuple[str, Optional[str]]] = {
 }
 
 
-def contradictions(statement: Any, grant: Any, plan: Any) -> List[Finding]:
-    return list(_compared(statement, grant, plan))
+def contradictions(statement: Any, grant: Any, plan: Any, now_ms: Optional[int] = None) -> List[Finding]:
+    """``now_ms``: when the edge journalled the end."""
+    return list(_compared(statement, grant, plan, now_ms))
 
 
-def _compared(statement: Any, grant: Any, plan: Any) -> Iterator[Finding]:
+def _compared(statement: Any, grant: Any, plan: Any, now_ms: Optional[int]) -> Iterator[Finding]:
     predicate = statement["predicate"]
     facts, execution = predicate["facts"], predicate["execution"]
     subject = statement["subject"][0]
@@ -70,7 +71,7 @@ def _compared(statement: Any, grant: Any, plan: Any) -> Iterator[Finding]:
     who = executor if executor in (EDGE, ISOLATE, UPSTREAM, UNSTARTED) else "sandbox"
     ran = who in (ISOLATE, UPSTREAM) or (who == "sandbox" and argv is not None and argv != NOTHING)
     unended = outcome is not None and outcome["kind"] in MAYBE_UNBEGUN
-    known = Known(grant, plan, who, ran, unended)
+    known = Known(grant, plan, who, ran, unended, now_ms)
     for rule in dict.fromkeys(EXECUTION.values()):
         for finding in rule(execution, known):
             yield below("/predicate/execution", finding)
@@ -343,7 +344,9 @@ def _times(execution: Any, known: Known) -> Iterator[Finding]:
     if known.who == "sandbox" and started is not None and ended - started > longest:
         yield "/ended_at_ms", "times"
     # The edge uses its own clock for a call that it ends itself, which may be after the deadline.
-    late = known.who in ("sandbox", UNSTARTED) and ended > whole(grant["deadline_ms"]) + CLOCK_SLACK_MS
+    deadline = whole(grant["deadline_ms"])
+    latest = deadline if known.now_ms is None else min(deadline, whole(known.now_ms))
+    late = known.who in ("sandbox", UNSTARTED) and ended > latest + CLOCK_SLACK_MS
     if ended < earliest or late:
         yield "/ended_at_ms", "times"
 

@@ -5,6 +5,7 @@ equation without the cofactor. Everything here is public, so nothing has to run 
 """
 
 import hashlib
+from functools import lru_cache
 from typing import Optional, Tuple
 
 P = 2**255 - 19
@@ -17,6 +18,7 @@ Point = Tuple[int, int, int, int]
 NEUTRAL: Point = (0, 1, 1, 0)
 
 
+@lru_cache(maxsize=256)
 def is_signed_by(public_key: bytes, message: bytes, signature: bytes) -> bool:
     """Whether the holder of ``public_key`` signed exactly these bytes."""
     if len(public_key) != 32 or len(signature) != 64:

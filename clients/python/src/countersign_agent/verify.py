@@ -1,18 +1,22 @@
 """Verifies the attestation of a call offline, with only public keys and the standard library.
 
 It makes the checks of ``countersign verify``: the keys, the canonical form, exactly the right
-signatures, all digests, an approval where policy asked for one, nothing without a grant, and a report
-of the execution that contradicts neither itself nor its grant nor its plan.
+signatures, all digests, an approval where policy asked for one, nothing without a grant, a report of the
+execution that contradicts neither itself nor its grant nor its plan, and a journal that tells of it and
+whose end is in the log.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Mapping, Optional, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
 from .canonical import canonical, digest_of, parse
 from .checks import CHECK_NAMES, EDGE, ISOLATE, UPSTREAM
 from .contradictions import contradictions
 from .envelope import bytes_of, key_of, signed_by_exactly
+from .journal_checks import BUNDLE_ENTRIES, HASHED, journal_checks
 from .keys import chain_holds, key_at
+from .log_checks import NOTE_CHARS, log_checks
+from .snapshot_checks import snapshot_checks
 
 STATEMENT_TYPE = "application/vnd.in-toto+json"
 GRANT_TYPE = "application/vnd.countersign.grant+json"
@@ -120,7 +124,9 @@ def _verify(verdict: Verdict, bundle: Any, keys: Any, call: Optional[str]) -> No
         holds(CHECK_NAMES["grant"], same, "/predicate/grant")
         holds(ARGUMENTS_REMOVED, about["arguments"] is None and about["plan"] is None)
     else:
-        _verify_plan(verdict, statement, about, granted)
+        _verify_plan(verdict, statement, about, granted, bundle["journal"][-1]["at_ms"])
+    for name, held in _of_run(bundle, statement, keys):
+        holds(name, held)
     if call is not None:
         holds("the bundle is about the expected call", facts["call"] == call)
 
@@ -132,37 +138,55 @@ ARGUMENTS_REMOVED = (
 )
 
 
-def _verify_plan(verdict: Verdict, statement: Any, about: Any, granted: Any) -> None:
+def _of_run(bundle: Any, statement: Any, keys: Any) -> Iterator[Tuple[str, bool]]:
+    """The checks of snapshot, journal and log."""
+    facts, journal = statement["predicate"]["facts"], bundle["journal"]
+    yield from snapshot_checks(bundle["snapshot"], facts, bundle["call"]["plan"])
+    yield from journal_checks(statement, journal)
+    # A checkpoint has no time, so a key that was stolen at some time may not sign one.
+    edges = [key for key in keys["keys"] if key["role"] == "edge" and key["status"] != "distrusted"]
+    trusted = [key_of(key["x"]) for key in edges]
+    yield from log_checks(bundle["log"], journal[-1]["hash"], facts["tenant"], trusted)
+
+
+def _verify_plan(verdict: Verdict, statement: Any, about: Any, granted: Any, journalled_ms: int) -> None:
     """The checks that need the arguments and the plan."""
     holds, facts = verdict.holds, statement["predicate"]["facts"]
     covered = digest_of({name: about[name] for name in (*NAMED, "arguments", "plan")})
     holds("the digest covers these arguments and this plan", facts["digest"] == covered)
-    holds("the digest of the arguments matches", facts["args_sha256"] == digest_of(about["arguments"]))
+    holds("the arguments digest matches", facts["args_sha256"] == digest_of(about["arguments"]))
     plan = about["plan"]
-    holds("the digest of the plan matches", facts["plan_sha256"] == (None if plan is None else digest_of(plan)))
+    holds("the plan digest matches", facts["plan_sha256"] == (None if plan is None else digest_of(plan)))
     bounds = plan or {}
     bounded = all(canonical(facts[n]) == canonical(bounds.get(n)) for n in ("limits", "egress"))
     holds("limits and egress are the plan’s", bounded)
-    found = contradictions(statement, granted, plan)
+    found = contradictions(statement, granted, plan, journalled_ms)
     for what, name in CHECK_NAMES.items():
         at = next((at for at, key in found if key == what), None)
         holds(name, at is None, at)
 
 
 NAMED = ("tenant", "run", "call", "tool")
+PROOF_HASHES = 64
 
 
 def _formats(bundle: Any, keys: Any) -> bool:
     """Checks for known formats without other members, which could be mistaken for evidence."""
     envelopes = [one for one in (bundle["envelope"], bundle["grant"]) if one is not None]
     return (
-        bundle["format"] == "countersign-bundle/v1"
+        bundle["format"] == "countersign-bundle/v2"
         and keys["format"] in ("countersign-keys/v1", "countersign-keys/v2")
         and chain_holds(keys)
-        and set(bundle) - {"removed"} == {"format", "envelope", "grant", "call"}
+        and set(bundle) - {"removed"} == {"format", "envelope", "grant", "call", "snapshot", "journal", "log"}
         and ("removed" not in bundle or _is_removal(bundle["removed"]))
         and set(bundle["call"]) == {*NAMED, "arguments", "plan"}
         and set(bundle["call"]["tool"]) == {"name", "version", "digest"}
+        and bundle["snapshot"]["format"] == "countersign-snapshot/v1"
+        and 1 <= len(bundle["journal"]) <= BUNDLE_ENTRIES
+        and all(set(entry) == {*HASHED, "hash"} for entry in bundle["journal"])
+        and set(bundle["log"]) == {"index", "proof", "checkpoint"}
+        and len(bundle["log"]["proof"]) <= PROOF_HASHES
+        and len(bundle["log"]["checkpoint"]) <= NOTE_CHARS
         and all(set(one) == {"payloadType", "payload", "signatures"} for one in envelopes)
         and all(set(sig) == {"keyid", "sig"} for one in envelopes for sig in one["signatures"])
     )

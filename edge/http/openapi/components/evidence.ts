@@ -15,6 +15,9 @@ export const EVIDENCE: Readonly<Record<string, Component>> = {
     grant: 'The permission under which it ran; null if nothing ran.',
     call: 'What the digest of the call covers: recompute it from this.',
     removed: 'The retention rule of the tenant has removed arguments and plan, which are null.',
+    snapshot: 'What applied when the call was decided. The statement has its digest.',
+    journal: 'The journal of the run from the call’s first entry to the one that ends it.',
+    log: 'The place of that last entry in the tenant’s log, its inclusion proof, and the signed head of the log.',
   }),
   Envelope: object(Envelope, 'A DSSE envelope: signed bytes, and the signatures over them.', {
     payloadType: 'The type of the payload.',
