@@ -9,6 +9,7 @@ import { sha256 } from '../../shared/bytes/json.ts'
 import { verifyBundle } from '../../shared/evidence/bundle.ts'
 import type { Envelope } from '../../shared/evidence/dsse.ts'
 import { followChain, type Keys, readKeys } from '../../shared/evidence/keys.ts'
+import { LIMITS } from '../../shared/limits.ts'
 import type { Call } from '../../shared/wire/calls.ts'
 import type { ProcessToolSpec } from '../../shared/wire/tools.ts'
 import { attested } from '../support/auditor.ts'
@@ -138,7 +139,8 @@ test('T03 the edge’s key is rotated while calls run: they end, old and new evi
   const [, second = ''] = edgeKids(rotated)
   expect(followChain(pinned, rotated).ok && readKeys(rotated).ok).toBe(true)
   const [old, now] = rotated.keys
-  expect((old?.until_ms ?? 0) - (now?.from_ms ?? 0)).toBe(3_600_000) // `key_overlap_s`
+  expect((old?.until_ms ?? 0) - (now?.from_ms ?? 0)).toBe(3_600_000)
+  expect(LIMITS.key_overlap_s).toBe(3_600)
   expect(pinnedByWorker()).toBe(second)
   for (const call of [before, waiting, running]) await attested(hurt, await hurt.read(call))
   const params2 = { run: running.run, call: running.id }

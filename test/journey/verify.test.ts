@@ -148,7 +148,11 @@ describe('an attestation', () => {
   })
 
   test.each([
-    ['no keys', { ...KEYS, keys: [] }, 'FAIL  the key file is well-formed: /keys: the edge keys are not those'],
+    [
+      'no keys',
+      { ...KEYS, keys: [] },
+      'FAIL  the key file is well-formed: /keys: the edge keys are not those',
+    ],
     [
       'a weak key',
       { ...KEYS, keys: [{ ...KEYS.keys[0], x: 'A'.repeat(43) }] },
