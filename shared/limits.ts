@@ -38,10 +38,7 @@ export const LIMITS = {
    */
   evidence_bytes: 16 * MiB,
   evidence_nodes: 500_000,
-  /**
-   * Entries of a run's journal in a bundle. If more lie between the first and the last one of the call,
-   * the bundle leaves out those of other calls.
-   */
+  /** Entries of a run's journal in a bundle. Above that, the bundle leaves out those of other calls. */
   bundle_entries: 200,
   /**
    * A tool's name. The function calling of model providers accepts 64 characters without dots, and

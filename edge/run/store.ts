@@ -1,20 +1,7 @@
 // The rows of one run. Its tables are made with its first call or record. An object with one call has
 // no index and no table for output or files, because each takes a page of the disk.
 
-import {
-  type AnyColumn,
-  and,
-  asc,
-  between,
-  desc,
-  eq,
-  gt,
-  isNotNull,
-  isNull,
-  lte,
-  type SQL,
-  sql,
-} from 'drizzle-orm'
+import { and, asc, between, desc, eq, isNotNull, isNull, lte, sql } from 'drizzle-orm'
 import type { Envelope } from '../../shared/evidence/dsse.ts'
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
 import { entryHash, GENESIS } from '../../shared/evidence/journal.ts'
@@ -26,24 +13,16 @@ import { type Database, preparedOnce } from '../platform/database.ts'
 import type { Tables } from '../platform/object-tables.ts'
 import { FileStore } from './file-store.ts'
 import { INDEXES, type ObjectStore, UNLISTED } from './object/object-store.ts'
-import { PAGE } from './object/page.ts'
+import { recordStatements, type Scope } from './object/record-statements.ts'
 import { ROWS_OF_RUN } from './object/rows-of-run.ts'
 import { type SealedReads, type SealedRun, SealedWrite, sealedReads } from './sealing/sealed-rows.ts'
-import { attestations, calls, journal, output, run, snapshots } from './tables.ts'
+import { calls, run } from './tables.ts'
 
 /** The keys by which an equal proposal finds the call: its idempotency key, or its content. */
 export type CallKeys = { readonly key: string | null; readonly joinKey: string | null }
 
 const p = sql.placeholder
 
-/**
- * Which rows statements read. In an object of many runs, those of one run: it has few calls, so they
- * are found by their numbers, and `unindexed` keeps SQLite from an index of the calls of all runs.
- */
-type Scope = {
-  readonly rowsOf: (column: AnyColumn) => SQL | undefined
-  readonly unindexed: (column: AnyColumn) => SQL
-}
 const ONE_RUN: Scope = { rowsOf: () => undefined, unindexed: (column) => sql`${column}` }
 const OF_MANY: Scope = {
   rowsOf: (column) => between(column, p('first'), p('last')),
@@ -191,92 +170,6 @@ function clientStatements(db: Database, { rowsOf, unindexed }: Scope) {
       .select({ n: calls.n })
       .from(calls)
       .where(and(eq(calls.n, p('n')), isNotNull(calls.cancelAt)))
-      .prepare(),
-  }
-}
-
-/** Statements on journal, attestations, snapshots and output. */
-function recordStatements(db: Database, { rowsOf }: Scope) {
-  return {
-    append: db
-      .insert(journal)
-      .values({ seq: p('seq'), at: p('at'), kind: p('kind'), n: p('n'), body: p('body'), hash: p('hash') })
-      .prepare(),
-    journal: db
-      .select()
-      .from(journal)
-      .where(and(rowsOf(journal.seq), gt(journal.seq, p('after'))))
-      .orderBy(asc(journal.seq))
-      .limit(PAGE)
-      .prepare(),
-    entriesOf: db
-      .select({ seq: journal.seq })
-      .from(journal)
-      .where(and(rowsOf(journal.seq), eq(journal.n, p('n'))))
-      .orderBy(asc(journal.seq))
-      .prepare(),
-    before: db
-      .select({ hash: journal.hash })
-      .from(journal)
-      .where(eq(journal.seq, p('seq')))
-      .prepare(),
-    saveAttestation: db
-      .insert(attestations)
-      .values({ n: p('n'), envelope: p('envelope'), grant: p('grant') })
-      .prepare(),
-    attestation: db
-      .select()
-      .from(attestations)
-      .where(eq(attestations.n, p('n')))
-      .prepare(),
-    keepSnapshot: db
-      .insert(snapshots)
-      .values({ digest: p('digest'), snapshot: p('text') })
-      .onConflictDoNothing()
-      .prepare(),
-    snapshot: db
-      .select({ text: snapshots.snapshot })
-      .from(snapshots)
-      .where(eq(snapshots.digest, p('digest')))
-      .prepare(),
-    saveOutput: db
-      .insert(output)
-      .values({ n: p('n'), stream: p('stream'), offset: p('offset'), bytes: p('bytes') })
-      .onConflictDoNothing()
-      .prepare(),
-    output: db
-      .select()
-      .from(output)
-      .where(eq(output.n, p('n')))
-      .orderBy(asc(output.offset))
-      .prepare(),
-    outputFrom: db
-      .select({
-        bytes:
-          sql<Buffer>`substr(${output.bytes}, max(0, ${p('from')} - ${output.offset}) + 1, ${p('most')})`.mapWith(
-            output.bytes,
-          ),
-      })
-      .from(output)
-      .where(
-        and(
-          eq(output.n, p('n')),
-          eq(output.stream, p('stream')),
-          sql`${output.offset} < ${p('from')} + ${p('most')} and ${output.offset} + length(${output.bytes}) > ${p('from')}`,
-        ),
-      )
-      .orderBy(asc(output.offset))
-      .prepare(),
-    outputEnd: db
-      .select({ end: sql<number>`${output.offset} + length(${output.bytes})` })
-      .from(output)
-      .where(and(eq(output.n, p('n')), eq(output.stream, p('stream'))))
-      .orderBy(desc(output.offset))
-      .limit(1)
-      .prepare(),
-    dropOutput: db
-      .delete(output)
-      .where(eq(output.n, p('n')))
       .prepare(),
   }
 }

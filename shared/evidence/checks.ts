@@ -1,6 +1,6 @@
-// What a check reports, the checks that nobody can make later, and the checks that compare a statement
-// with its grant and plan: their names, what one finds, and what is known of the statement when a rule
-// runs. The rules are in contradictions.ts, connection-rules.ts and usage-rules.ts.
+// The result of a check, the checks that nobody can make later, and those that compare a statement with
+// its grant and plan: their names, what one finds, and what is known of the statement when a rule runs.
+// The rules are in contradictions.ts, connection-rules.ts and usage-rules.ts.
 
 import type { Plan } from '../plan/plan.ts'
 import type { Grant } from './statement.ts'
@@ -17,8 +17,8 @@ export type Check = {
 }
 
 /**
- * What the edge checks before it countersigns, or before it grants, and nobody can check later from a
- * bundle and public keys.
+ * Checks that the edge makes before it grants or countersigns, and that nobody can make later from a bundle
+ * and public keys.
  */
 export const UNCHECKABLE = [
   'the claim was still held when the worker reported the end: only the edge knew',

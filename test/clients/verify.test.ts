@@ -18,6 +18,7 @@ import { seal } from '../../shared/evidence/dsse.ts'
 import { edgeKeysOf, type Keys, sealLink } from '../../shared/evidence/keys.ts'
 import { Grant, Statement } from '../../shared/evidence/statement.ts'
 import { type Outcome, Plan } from '../../shared/plan/plan.ts'
+import { FORGED } from '../shared/bundles/forged.ts'
 import { vectors } from '../shared/curve.ts'
 import {
   collude,
@@ -37,7 +38,6 @@ import {
   upstreamBundle,
   WORKER,
 } from '../shared/evidence.ts'
-import { FORGED } from '../shared/forged.ts'
 import { JSON_CASES, jsonBytes } from '../shared/json-cases.ts'
 import { changed, others, type Path, paths, reached, withChanges } from '../shared/tamper.ts'
 import type { portable as Portable } from './portable.ts'

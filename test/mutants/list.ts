@@ -3,6 +3,7 @@
 import { AGREEMENT } from './agreement.ts'
 import { ARCHIVES } from './archives.ts'
 import { BACKUPS } from './backups.ts'
+import { BUNDLES } from './bundles.ts'
 import { CLIENTS } from './clients.ts'
 import { DECISIONS } from './decisions.ts'
 import { EXPORTED } from './exports.ts'
@@ -20,6 +21,7 @@ import { WORKER } from './worker.ts'
 
 export const MUTANTS = mutantsOf([
   ...AGREEMENT,
+  ...BUNDLES,
   ...KEYS,
   ...DECISIONS,
   ...PEOPLE,

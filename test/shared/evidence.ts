@@ -129,7 +129,7 @@ const decision = (effect: 'allow' | 'ask' | 'deny', plan: Plan | null) => ({
   snapshot: digestOf(snapshotFor(plan)),
 })
 
-/** What applied to the call: its agent may use the tool, whose contract allows this plan. */
+/** A snapshot that applies to the call: its agent may use the tool, whose contract allows this plan. */
 const snapshotFor = (plan: Plan | null): PolicySnapshot => ({
   format: 'countersign-snapshot/v1',
   policy_set: sha256('policies'),

@@ -1,10 +1,10 @@
 // Bundles of an edge that lies in its journal, and has made all hashes and signatures again. Beside each
 // are the names of the checks that find it.
 
-import type { Bundle } from '../../shared/evidence/bundle.ts'
-import type { JournalEntry } from '../../shared/evidence/journal.ts'
-import { chained, executedBundle, logFor, NOW } from './evidence.ts'
-import { withChanges } from './tamper.ts'
+import type { Bundle } from '../../../shared/evidence/bundle.ts'
+import type { JournalEntry } from '../../../shared/evidence/journal.ts'
+import { chained, executedBundle, logFor, NOW } from '../evidence.ts'
+import { withChanges } from '../tamper.ts'
 
 export const PROPOSED = 'the journal begins with the proposal of this call'
 export const ANSWERED = 'the journal has the answers that the facts name, each given in time'

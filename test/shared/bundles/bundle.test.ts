@@ -3,14 +3,18 @@
 // hashes and signatures again (J01, T01).
 
 import { describe, expect, test } from 'vitest'
-import { sha256 } from '../../shared/bytes/json.ts'
-import { type Bundle, verifyBundle } from '../../shared/evidence/bundle.ts'
-import type { JournalEntry } from '../../shared/evidence/journal.ts'
-import { journalChecks } from '../../shared/evidence/journal-checks.ts'
-import { decidedUnder, type PolicySnapshot, snapshotChecks } from '../../shared/evidence/policy-snapshot.ts'
-import type { Statement } from '../../shared/evidence/statement.ts'
-import { LIMITS } from '../../shared/limits.ts'
-import type { Plan } from '../../shared/plan/plan.ts'
+import { sha256 } from '../../../shared/bytes/json.ts'
+import { type Bundle, verifyBundle } from '../../../shared/evidence/bundle.ts'
+import type { JournalEntry } from '../../../shared/evidence/journal.ts'
+import { journalChecks } from '../../../shared/evidence/journal-checks.ts'
+import {
+  decidedUnder,
+  type PolicySnapshot,
+  snapshotChecks,
+} from '../../../shared/evidence/policy-snapshot.ts'
+import type { Statement } from '../../../shared/evidence/statement.ts'
+import { LIMITS } from '../../../shared/limits.ts'
+import type { Plan } from '../../../shared/plan/plan.ts'
 import {
   chained,
   collude,
@@ -25,10 +29,10 @@ import {
   skillBundle,
   statementIn,
   upstreamBundle,
-} from './evidence.ts'
+} from '../evidence.ts'
+import type { Changes } from '../tamper.ts'
+import { withChanges } from '../tamper.ts'
 import { ANSWERED, CLAIMED, ENDED, entry, executed, FORGED, PROPOSED } from './forged.ts'
-import type { Changes } from './tamper.ts'
-import { withChanges } from './tamper.ts'
 
 const LINKED = 'the journal entries are linked up to the end of the call'
 const CANCELLED = 'a call that its executor cancelled was to be cancelled'
