@@ -25,7 +25,8 @@ let hurt: HurtStack
 let store: StrictStore
 beforeAll(async () => {
   store = await StrictStore.start()
-  hurt = await HurtStack.start({ sealAfterS: 1, worker: 'idle', loopbackChannels: true })
+  const limits = { retention_day_ms: 1_000, removal_retry_ms: 500 }
+  hurt = await HurtStack.start({ sealAfterS: 1, worker: 'idle', loopbackChannels: true, limits })
 })
 afterAll(async () => {
   await hurt?.stop()
@@ -133,6 +134,28 @@ test('a deletion whose export can’t succeed goes on after the operator of the 
     'tenant.export_waived',
     'tenant.erased',
   ])
+})
+
+test('evidence that a rule no longer keeps stays until the bucket has confirmed it', {
+  timeout: 60_000,
+}, async () => {
+  const name = 'export-retained'
+  const { fixtures, client, runs } = await exporting(name, 1)
+  const [run = ''] = runs
+  const { items } = unwrap(await client('listCalls', { query: {} }))
+  const read = async () =>
+    unwrap(await insist(() => client('readCall', { params: { run, call: items[0]?.id ?? '' } })))
+  store.failing = true
+  unwrap(await fixtures.root('putRetention', { body: { outputs: 1, arguments: 1, evidence: 1 } }))
+  const tries = () => store.requests.filter((line) => line.startsWith(`PUT /evidence/${name}/r`)).length
+  await eventually('the export is tried again', () => tries() > LIMITS.export_tries, 30_000)
+  expect([(await read()).removed, files(name)]).toEqual([undefined, []])
+  store.failing = false
+  await eventually('the evidence is removed', async () => (await read()).removed?.evidence, 30_000)
+  const exported = files(name).map((key) => store.objects.get(key)?.toString() ?? '')
+  expect(
+    exported.filter((text) => text.includes('"kind":"call"') && text.includes('"envelope"')),
+  ).toHaveLength(1)
 })
 
 test('a tenant whose store gives no answer delays no other deletion', { timeout: 120_000 }, async () => {

@@ -61,6 +61,15 @@ export const EXPORTED: readonly Held[] = [
   },
   {
     area: 'exports',
+    file: 'edge/run/sealing/removal.ts',
+    tests: REMOVAL,
+    titled: 'evidence that a rule no longer keeps',
+    lines: [
+      ['await exportBeforeRemoval(runs)', 'await undefined', 'The only copy of the evidence is removed.'],
+    ],
+  },
+  {
+    area: 'exports',
     file: 'edge/installation/installation-object.ts',
     tests: REMOVAL,
     titled: 'a tenant whose store gives no answer',
