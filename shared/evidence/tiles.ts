@@ -10,7 +10,7 @@ import { leafHash, nodeHash, type ReadNode } from './merkle.ts'
 /** A tile is a subtree of this height, so it has up to 256 hashes of the level below it. */
 export const TILE_HEIGHT = 8
 export const TILE_WIDTH = 256
-export const HASH_BYTES = 32
+const HASH_BYTES = 32
 /** An entry in its bundle: its length in two bytes, and the 32 bytes of the journal's hash. */
 const ENTRY_BYTES = 2 + HASH_BYTES
 

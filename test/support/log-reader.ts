@@ -4,7 +4,7 @@
 import type { Client } from '../../shared/routes/client.ts'
 import { unwrap } from './fixtures.ts'
 
-export type LogHead = {
+type LogHead = {
   readonly origin: string
   readonly size: number
   readonly root: string
