@@ -19,6 +19,7 @@ import { CHANNELS } from './channels/channels.ts'
 import { backup } from './host/backup.ts'
 import { EDGE_KEYS } from './host/edge-keys.ts'
 import { restore } from './host/restore.ts'
+import { LOG } from './log/commands.ts'
 import { POLICY_CHECKS } from './policy/check.ts'
 import { explain } from './policy/explain.ts'
 import { POLICY } from './policy/policy.ts'
@@ -41,6 +42,7 @@ export const COMMANDS: readonly Command[] = [
   ...KEYS,
   verify,
   exportRuns,
+  ...LOG,
   ...EXPORT_TARGET,
   ...APPROVALS,
   ...EDITS,

@@ -31,8 +31,9 @@ async function run(
       ),
     }
   }
+  const keyed = withKeyFor(command, args)
   const config: Result<Config | undefined, Trouble> =
-    command.key === 'offline' ? ok(undefined) : readConfig(withKeyFor(command, args))
+    keyed.key === 'offline' ? ok(undefined) : readConfig(keyed)
   if (!config.ok) return config
   const offline: Api = () => Promise.reject(new Error(`\`${command.words.join(' ')}\` is offline`))
   return command.run({

@@ -106,7 +106,7 @@ for (const name of Object.keys(ROUTES) as RouteName[]) {
   // `Object.keys` of the table itself
   const route: Route = ROUTES[name]
   const verb = VERBS[name] as unknown as (incoming: unknown) => Promise<Result<unknown>> // each verb gets what its own route has parsed
-  app.on(route.method, route.path.replace(/\{(\w+)\}/g, ':$1'), async (context) => {
+  app.on(route.method, patternOf(route), async (context) => {
     const { env } = context
     const { raw } = context.req
     const incoming = await admit(route, raw, context.req.param(), env)
@@ -115,6 +115,11 @@ for (const name of Object.keys(ROUTES) as RouteName[]) {
     if (done.value instanceof Response) return done.value
     return jsonAnswer(route, done.value)
   })
+}
+
+/** The route's path as Hono writes it. */
+function patternOf({ path, rest }: Route): string {
+  return `${path.replace(/\{(\w+)\}/g, ':$1')}${rest === true ? '{.+}' : ''}`
 }
 
 /** An agent without a valid key or token learns where it can get a token. */

@@ -66,7 +66,11 @@ export const exportRuns = command({
 })
 
 /** One run of each object that has runs from this time. */
-async function runsBetween(api: Api, since: number, until: number): Promise<Result<string[], Trouble>> {
+export async function runsBetween(
+  api: Api,
+  since: number,
+  until: number,
+): Promise<Result<string[], Trouble>> {
   const byObject = new Map<string, string>()
   for (let cursor: number | undefined, more = true; more; ) {
     const page = await api('listRuns', {
@@ -98,21 +102,27 @@ async function inBucket(api: Api, given: string): Promise<Result<Store, Trouble>
 const inFolder =
   (api: Api, folder: string): Store =>
   async (run, from) => {
-    const read = await api('readExport', { params: { run }, query: { from } })
-    if (!read.ok) return read
-    const bytes = read.value
-    const end = lastLine(bytes)
-    if (end === undefined)
-      return err(
-        trouble('incomplete', 'the edge sent an incomplete part of an export', 'run the command again'),
-      )
-    const name = exportName(objectOfRun(run), from, sha256(bytes))
+    const part = await readPart(api, run, from)
+    if (!part.ok) return part
+    const { name, bytes, next } = part.value
     const saved = saveOnce(folder, name, bytes)
-    return saved.ok ? ok({ name, bytes: bytes.byteLength, next: end.next }) : saved
+    return saved.ok ? ok({ name, bytes: bytes.byteLength, next }) : saved
   }
 
+type ReadPart = { readonly name: string; readonly bytes: Uint8Array; readonly next: string | null }
+
+export async function readPart(api: Api, run: string, from: string): Promise<Result<ReadPart, Trouble>> {
+  const read = await api('readExport', { params: { run }, query: { from } })
+  if (!read.ok) return read
+  const bytes = read.value
+  const end = lastLine(bytes)
+  return end === undefined
+    ? err(trouble('incomplete', 'the edge sent an incomplete part of an export', 'run the command again'))
+    : ok({ name: exportName(objectOfRun(run), from, sha256(bytes)), bytes, next: end.next })
+}
+
 /** Saves a file unless it is there with the same bytes. */
-function saveOnce(folder: string, name: string, bytes: Uint8Array): Result<string, Trouble> {
+export function saveOnce(folder: string, name: string, bytes: Uint8Array): Result<string, Trouble> {
   const path = join(folder, name)
   if (!existsSync(path)) return saveBytes(folder, name, bytes, false)
   return readFileSync(path).equals(bytes)

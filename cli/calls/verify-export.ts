@@ -1,6 +1,6 @@
 // Verifies exported runs offline: that each file is what its name says, that each journal is whole,
-// every attestation, and that no part and no attestation is missing. A tombstone of the edge stands for
-// what the tenant's retention rule has removed.
+// every attestation, that no part and no attestation is missing, and that each call ran under its own
+// grant and ended once. A tombstone of the edge stands for what the tenant's retention rule has removed.
 
 import { readdirSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -11,6 +11,7 @@ import { GENESIS, type JournalEntry, verifyChain } from '../../shared/evidence/j
 import { type Keys, undatedEdgeKeys } from '../../shared/evidence/keys.ts'
 import { decidedUnder, type PolicySnapshot } from '../../shared/evidence/policy-snapshot.ts'
 import { readTombstone } from '../../shared/evidence/removal.ts'
+import type { Statement } from '../../shared/evidence/statement.ts'
 import { splitId } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
@@ -30,17 +31,26 @@ const JOURNALS = 'each journal is whole, up to the head of its run'
 const CALLS = 'each attestation is signed, and its call and policy snapshot fit it'
 const TOMBSTONES = 'an edge key signed what is said to be removed'
 const NAMED = 'the attestations are exactly those that the journals name'
+const GRANTS = 'no call ran without its grant, and no grant was used twice'
+const ENDS = 'no call has a second end, or an entry after its end'
 
 /** `path`: a file, or a folder with the files of any number of objects. May throw what `fs` throws. */
 export function verifyExport(path: string, keys: Keys): { checks: Check[]; about: Record<string, string> } {
   const verified = new VerifiedExport(keys)
   // In this order the entries of a journal come one after the other. One file is in memory at a time.
-  for (const file of filesAt(path).toSorted(byPosition)) verified.add(file)
-  return verified.result(path)
+  for (const file of filesAt(path)) verified.add(file, readFile(file))
+  if (verified.files === 0) verified.fail(PARTS, path, 'there is no exported file')
+  return { checks: verified.checks(), about: verified.about() }
 }
 
+/** Gets the hash of each journal entry that ended a call, and the call. */
+type OnEnd = (hash: string, call: string) => void
+/** `claim`: worker and fence of the claim under which the call runs, or ran. */
+type Claimed = { claim: string | null; hasEnded?: true }
+const NOBODY: OnEnd = () => undefined
+
 /** Collects what the parts prove together, one part after the other. */
-class VerifiedExport {
+export class VerifiedExport {
   readonly #keys: Keys
   readonly #edges: ReadonlyMap<string, string>
   readonly #faults: Check[] = []
@@ -51,26 +61,34 @@ class VerifiedExport {
   readonly #heads: { readonly at: string; readonly head: string }[] = []
   /** Ids of attestations: those that journals name, those of calls, and those that were removed. */
   readonly #named = new Set<string>()
-  readonly #attested = new Set<string>()
+  readonly #attested = new Map<string, { readonly call: string; readonly claim: string | null }>()
   readonly #removed = new Map<string, { readonly run: string; readonly seq: number; readonly rule: number }>()
   /** For each run, the last entry that was removed of its journal. */
   readonly #removedUpTo = new Map<string, number>()
+  /** Each call as the journals have it, and for each run the last entry that was followed. */
+  readonly #claimed = new Map<string, Claimed>()
+  readonly #followed = new Map<string, { readonly seq: number; readonly hash: string }>()
+  readonly #onEnd: OnEnd
+  files = 0
   #calls = 0
   #entries = 0
 
-  constructor(keys: Keys) {
+  constructor(keys: Keys, onEnd: OnEnd = NOBODY) {
     this.#keys = keys
+    this.#onEnd = onEnd
     this.#edges = new Map(undatedEdgeKeys(keys).map(({ kid, x }) => [kid, x]))
   }
 
-  #fail(name: string, at: string, detail: string): void {
+  fail(name: string, at: string, detail: string): void {
     this.#faults.push({ name, ok: false, detail: `${at}: ${detail}` })
   }
 
-  add(file: string): void {
-    const read = readPart(file)
+  /** Takes the files of an object in the order of their positions. */
+  add(file: string, bytes: Result<Uint8Array, string>): void {
+    this.files++
+    const read = bytes.ok ? readPart(file, bytes.value) : bytes
     if (!read.ok) {
-      this.#fail(PARTS, file, read.error)
+      this.fail(PARTS, file, read.error)
       return
     }
     const { lines, ...part } = read.value
@@ -87,20 +105,25 @@ class VerifiedExport {
       if (line.kind !== 'call') continue
       this.#calls++
       const checked = checkCall(line, this.#keys, snapshots)
-      if (!checked.ok) this.#fail(CALLS, `${file}, ${line.call}`, checked.error)
-      else if (checked.value !== null) this.#attested.add(checked.value)
+      if (!checked.ok) this.fail(CALLS, `${file}, ${line.call}`, checked.error)
+      else if (checked.value !== null) {
+        const { attestation_id, grant } = checked.value
+        const claim = grant === null ? null : claimOf(grant)
+        this.#attested.set(attestation_id, { call: line.call, claim })
+      }
     }
   }
 
   #addTombstone(file: string, { envelope }: Line<'tombstone'>): void {
     const tombstone = readTombstone(envelope, this.#edges)
     if (tombstone === undefined || tombstone.tenant !== this.#keys.tenant) {
-      this.#fail(TOMBSTONES, file, 'a tombstone is not signed, or is of another tenant')
+      this.fail(TOMBSTONES, file, 'a tombstone is not signed, or is of another tenant')
       return
     }
     if (tombstone.of === 'call') {
       const { call, attestation, removed } = tombstone
       this.#removed.set(attestation, { run: splitId(call).run, seq: removed.entry.seq, rule: removed.rule })
+      this.#onEnd(removed.entry.hash, call)
       return
     }
     const { run, head } = tombstone
@@ -114,11 +137,32 @@ class VerifiedExport {
       this.#entries += own.length
       const list = own.map(({ entry }) => entry)
       const chain = checkChain(list, (hash) => this.#reached.has(`${run} ${hash}`))
-      if (!chain.ok) this.#fail(JOURNALS, `${file}, ${run}`, chain.error)
+      if (!chain.ok) this.fail(JOURNALS, `${file}, ${run}`, chain.error)
       else this.#reached.add(`${run} ${list.at(-1)?.hash}`)
-      for (const { body } of list)
-        if (typeof body['attestation'] === 'string') this.#named.add(body['attestation'])
+      for (const entry of list) this.#follow(entry, run, `${file}, ${run}`)
     }
+  }
+
+  /** L2, L4: the claims and the end of each call. Another edition of a part has the same entries again. */
+  #follow({ seq, hash, call, kind, body }: JournalEntry, run: string, at: string): void {
+    const last = this.#followed.get(run) ?? GENESIS
+    if (seq === last.seq && hash !== last.hash)
+      this.fail(JOURNALS, at, `two parts have different entries ${seq}`)
+    if (seq <= last.seq) return
+    this.#followed.set(run, { seq, hash })
+    if (call === null) return
+    const known: Claimed = this.#claimed.get(call) ?? { claim: null }
+    this.#claimed.set(call, known)
+    if (known.hasEnded) this.fail(ENDS, at, `entry ${seq} comes after the end of ${call}`)
+    if (kind === 'claimed') {
+      if (known.claim !== null) this.fail(GRANTS, at, `entry ${seq} claims ${call}, which was already claimed`)
+      known.claim = claimOf(body)
+    }
+    if (kind === 'worker_lost') known.claim = null
+    if (typeof body['attestation'] !== 'string') return
+    this.#named.add(body['attestation'])
+    known.hasEnded = true
+    this.#onEnd(hash, call)
   }
 
   #addRuns(file: string, lines: readonly ExportLine[]): void {
@@ -130,25 +174,23 @@ class VerifiedExport {
       line.kind === 'entry' ? [line.run] : line.kind === 'call' ? [splitId(line.call).run] : [],
     )
     for (const run of new Set(strays))
-      if (!ids.has(run)) this.#fail(JOURNALS, `${file}, ${run}`, 'the line with its head is missing')
+      if (!ids.has(run)) this.fail(JOURNALS, `${file}, ${run}`, 'the line with its head is missing')
   }
 
-  result(path: string): { checks: Check[]; about: Record<string, string> } {
+  /** What the parts show together, after the last one. */
+  checks(): Check[] {
     const parts = this.#parts
-    if (parts.length === 0 && this.#faults.length === 0) this.#fail(PARTS, path, 'there is no exported file')
     for (const own of Map.groupBy(parts, ({ head }) => head.object).values())
       for (const part of own)
-        for (const missing of neighboursMissing(part, own)) this.#fail(PARTS, part.path, missing)
+        for (const missing of neighboursMissing(part, own)) this.fail(PARTS, part.path, missing)
     for (const { at, head } of this.#heads)
-      if (!this.#reached.has(head)) this.#fail(JOURNALS, at, 'its last entries are missing or were changed')
+      if (!this.#reached.has(head)) this.fail(JOURNALS, at, 'its last entries are missing or were changed')
     for (const id of this.#unmatched())
-      this.#fail(NAMED, path, `${id} is only in a journal, or only among the attestations`)
-    const names = [PARTS, JOURNALS, CALLS, TOMBSTONES, NAMED]
-    const checks = names.flatMap((name) => {
-      const own = this.#faults.filter((fault) => fault.name === name).slice(0, MOST_FAULTS)
-      return own.length === 0 ? [{ name, ok: true }] : own
-    })
-    return { checks, about: this.#about() }
+      this.fail(NAMED, id, 'it is only in a journal, or only among the attestations')
+    for (const [id, { call, claim }] of this.#attested)
+      if (this.#claimed.get(call)?.claim !== claim && this.#named.has(id))
+        this.fail(GRANTS, call, 'it was not claimed under the grant that its attestation names')
+    return listed(this.#faults, [PARTS, JOURNALS, CALLS, TOMBSTONES, NAMED, GRANTS, ENDS])
   }
 
   /** Attestations that only a journal names, or that no journal names. */
@@ -159,7 +201,7 @@ class VerifiedExport {
       if (!this.#named.has(id) && seq > (this.#removedUpTo.get(run) ?? 0)) yield id
   }
 
-  #about(): Record<string, string> {
+  about(): Record<string, string> {
     const rules = new Set([...this.#removed.values()].map(({ rule }) => rule))
     const gone = `the evidence of ${this.#removed.size} calls, by retention rule ${[...rules].join(', ')}`
     return {
@@ -174,17 +216,31 @@ class VerifiedExport {
 /** The most faults that are listed for each check. */
 const MOST_FAULTS = 16
 
-const filesAt = (path: string): string[] =>
+/** The faults of each check, or one line that it holds. */
+export const listed = (faults: readonly Check[], names: readonly string[]): Check[] =>
+  names.flatMap((name) => {
+    const own = faults.filter((fault) => fault.name === name).slice(0, MOST_FAULTS)
+    return own.length === 0 ? [{ name, ok: true }] : own
+  })
+
+const claimOf = ({ worker, fence }: Readonly<Record<string, unknown>>): string => `${worker} ${fence}`
+
+/** The exported files in the order of their positions. */
+export const filesAt = (path: string): string[] =>
   statSync(path).isDirectory()
     ? readdirSync(path, { recursive: true, encoding: 'utf8' })
         .filter((name) => name.endsWith('.jsonl'))
         .map((name) => join(path, name))
+        .sort(byPosition)
     : [path]
 
-function readPart(path: string): Result<Part, string> {
+export function readFile(path: string): Result<Uint8Array, string> {
   const read = readBytes(path, 2 * LIMITS.evidence_bytes)
-  if (!read.ok) return err(read.error.detail)
-  const bytes = Buffer.from(read.value)
+  return read.ok ? read : err(read.error.detail)
+}
+
+function readPart(path: string, content: Uint8Array): Result<Part, string> {
+  const bytes = Buffer.from(content)
   const lines: ExportLine[] = []
   for (const [i, text] of bytes.toString().trimEnd().split('\n').entries()) {
     const parsed = parseJson(Buffer.from(text), EVIDENCE_BOUNDS)
@@ -234,20 +290,20 @@ function checkChain(
   return chain.ok ? ok(true) : err(`entry ${chain.error.seq}: ${chain.error.reason}`)
 }
 
-/** The id of the call's attestation; null for a call that has not ended. */
+/** What the call's attestation states; null for a call that has not ended. */
 function checkCall(
   { call, state, evidence }: Line<'call'>,
   keys: Keys,
   snapshots: readonly PolicySnapshot[],
-): Result<string | null, string> {
+): Result<Statement['predicate'] | null, string> {
   if (evidence === null) return ok(null)
   const { checks, statement } = verifyAttestation(evidence, keys)
   const failed = checks.find((check) => !check.ok)
   if (statement === undefined || failed !== undefined) return err(failed?.name ?? 'it has no statement')
-  const { facts, attestation_id } = statement.predicate
+  const { facts } = statement.predicate
   if (facts.call !== call || statement.predicate.state !== state)
     return err('it is about another call, or another state')
   return snapshots.some((snapshot) => decidedUnder(snapshot, facts))
-    ? ok(attestation_id)
+    ? ok(statement.predicate)
     : err('its policy snapshot is missing or was changed')
 }

@@ -17,18 +17,23 @@ import type { Paint } from '../shell/terminal-text.ts'
 import { columns, enforcementLabel, inline, time } from '../shell/terminal-text.ts'
 import { verifyExport } from './verify-export.ts'
 
+/** The flags of commands that verify. */
+export const KEY_FILES = {
+  keys: {
+    value: 'KEYS',
+    what: 'the public keys to trust, from `countersign keys`; get them once, from somebody you trust',
+  },
+  pinned: {
+    value: 'KEYS',
+    what: 'a key file that you have trusted before: the chain in the one of `--keys` must lead on from it',
+  },
+} as const
+
 export const verify: Command = command({
   words: ['verify'],
   args: { 'FILE?': 'a bundle from `countersign attestation`, or a folder of them; - reads standard input' },
   flags: {
-    keys: {
-      value: 'KEYS',
-      what: 'the public keys to trust, from `countersign keys`; get them once, from somebody you trust',
-    },
-    pinned: {
-      value: 'KEYS',
-      what: 'a key file that you have trusted before: the chain in the one of `--keys` must lead on from it',
-    },
+    ...KEY_FILES,
     call: { value: 'CALL', what: 'also check that the bundle is about this call' },
     journal: { value: 'FILE', what: 'check a journal instead, from `countersign runs journal -o`' },
     export: {
@@ -62,7 +67,7 @@ export const verify: Command = command({
         return err(usage(`\`--export\` checks exported runs alone; leave out \`${stray}\``))
       return flags.keys === undefined
         ? err(usage('`--keys` is missing; usage: countersign verify --export PATH --keys KEYS'))
-        : verifyExported(flags.export, { file: flags.keys, pinned: flags.pinned }, paint)
+        : verifyExported(flags.export, flags, paint)
     }
     if (flags.head !== undefined) return err(usage('`--head` needs `--journal FILE`'))
     if (args.FILE === undefined)
@@ -71,7 +76,7 @@ export const verify: Command = command({
       return err(usage('`--keys` is missing; usage: countersign verify FILE --keys KEYS'))
     if (args.FILE === '-' && flags.keys === '-')
       return err(usage('standard input can’t be both the bundle and the keys'))
-    return verifyPath(args.FILE, { file: flags.keys, pinned: flags.pinned }, flags.call, paint)
+    return verifyPath(args.FILE, flags, flags.call, paint)
   },
 })
 
@@ -79,7 +84,7 @@ export const verify: Command = command({
 type Expected = string | undefined
 
 /** The key file, and one that was trusted before it, if any. */
-type KeyFiles = { readonly file: string; readonly pinned: string | undefined }
+type KeyFiles = { readonly keys: string | undefined; readonly pinned: string | undefined }
 
 async function verifyExported(path: string, keyFiles: KeyFiles, paint: Paint): CommandResult {
   const keys = trustedKeys(keyFiles, paint)
@@ -93,7 +98,9 @@ async function verifyExported(path: string, keyFiles: KeyFiles, paint: Paint): C
 }
 
 /** Its error is the result that the command returns. */
-function trustedKeys({ file, pinned }: KeyFiles, paint: Paint): ReturnType<typeof keysIn> {
+export function trustedKeys({ keys: file, pinned }: KeyFiles, paint: Paint): ReturnType<typeof keysIn> {
+  if (file === undefined)
+    return err(err(usage('`--keys` is missing: name the file with the public keys to trust')))
   const keys = keysIn(file, paint)
   if (!keys.ok || pinned === undefined) return keys
   const before = keysIn(pinned, paint)
@@ -199,7 +206,7 @@ const issue = ({
 }): string => `\`${first?.path.join('.') || '(the whole)'}\`: ${first?.message ?? 'unknown'}`
 
 /** The checklist and the verdict. The contents of the evidence are shown only if it is verified. */
-function verdict(
+export function verdict(
   checks: readonly Check[],
   about: Readonly<Record<string, string>>,
   paint: Paint,

@@ -21,7 +21,8 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { leafHash, root } from '../../shared/evidence/merkle.ts'
+import { root } from '../../shared/evidence/merkle.ts'
+import { hashOfEntry } from '../../shared/evidence/tiles.ts'
 import { RESTORED_ENTRY } from '../../shared/wire/restore.ts'
 
 /** A file changed within this time before it was copied may have changed once more since. */
@@ -141,7 +142,7 @@ export function headOf(path: string, size?: number): Head {
     const node = db.prepare('select hash from nodes where level = ? and "index" = ?')
     const read = (level: number, index: number): string => {
       const hash = String((level === 0 ? leaf.get(index) : node.get(level, index))?.['hash'])
-      return level === 0 ? leafHash(Buffer.from(hash, 'hex')) : hash
+      return level === 0 ? hashOfEntry(hash) : hash
     }
     const at = size ?? Number(n)
     return { size: Number(n), root: at > Number(n) ? '' : root(at, read) }

@@ -113,7 +113,7 @@ type Shape<A, F> = {
    */
   readonly key: 'agent' | 'operator' | 'either' | 'installation' | 'none' | 'offline'
   /** The kind of key to send if an argument is given, if it differs from `key`. */
-  readonly keyForArgument?: 'installation'
+  readonly keyForArgument?: 'installation' | 'offline'
   /** The meaning of exit codes 0 and 1, if not simply "done" and "refused or failed". */
   readonly exits?: string
   readonly examples?: readonly string[]

@@ -34,6 +34,10 @@ export const stateFolder = (env: Variables = process.env): string =>
 export const publishersFolder = (env: Variables = process.env): string =>
   join(env['XDG_CONFIG_HOME'] || join(homedir(), '.config'), 'countersign', 'publishers')
 
+/** The folder of the checkpoints that this user's commands have seen, one file for each log. */
+export const checkpointsFolder = (env: Variables = process.env): string =>
+  join(env['XDG_STATE_HOME'] || join(homedir(), '.local', 'state'), 'countersign', 'checkpoints')
+
 /**
  * The environment for third-party programs that we start: ours without any COUNTERSIGN_ variable,
  * so without keys.

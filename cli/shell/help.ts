@@ -23,6 +23,8 @@ const KEY_NOTES = {
   offline: 'Needs no edge.',
 } as const
 
+const ARGUMENT_NOTES = { installation: 'the installation key', offline: 'needs no edge' } as const
+
 export const help = (commands: readonly Command[], whole: boolean): string => {
   const [only] = commands
   return commands.length === 1 && only !== undefined ? commandHelp(only) : overview(commands, whole)
@@ -56,7 +58,7 @@ function commandHelp(command: Command): string {
   ]
   const codes = exits ?? '0 done; 1 refused or failed'
   const shownExamples = (examples ?? []).map((example) => `  ${example}\n`).join('')
-  return `${line.join(' ')}\n\n${does}.\n\n${columns(rows, '  ')}\n${KEY_NOTES[key]}${keyForArgument === undefined ? '' : ' With an argument: the installation key.'} Exit codes: ${codes}; 2 wrong usage or configuration.\n${shownExamples === '' ? '' : `\n${shownExamples}`}`
+  return `${line.join(' ')}\n\n${does}.\n\n${columns(rows, '  ')}\n${KEY_NOTES[key]}${keyForArgument === undefined ? '' : ` With an argument: ${ARGUMENT_NOTES[keyForArgument]}.`} Exit codes: ${codes}; 2 wrong usage or configuration.\n${shownExamples === '' ? '' : `\n${shownExamples}`}`
 }
 
 const flagLabel = (name: string, { value }: Flag): string =>

@@ -24,13 +24,18 @@ import type { Verbs } from './verb.ts'
 type RouteNames =
   | 'keys'
   | 'logCheckpoint'
+  | 'logTile'
   | 'logProof'
-  | 'logEntries'
   | 'healthz'
   | 'readyz'
   | 'metrics'
   | 'openapi'
   | 'docs'
+/** A tile never changes: hashes that the log has are the same in every later tile. */
+const IMMUTABLE = {
+  ...headersOf('application/octet-stream'),
+  'cache-control': 'public, max-age=31536000, immutable',
+}
 const noTenant = err(failure('not_found', 'no such tenant'))
 /** The installation has its own log, under a name that no tenant may have. */
 const hasLog = async (env: Env, tenant: string): Promise<boolean> =>
@@ -44,14 +49,24 @@ export const openRoutes: Verbs<RouteNames> = {
     return ok({ format: KEYS_FORMAT, tenant, keys, chain: [...keyChain] })
   },
 
-  async logCheckpoint({ env, query: { tenant } }) {
-    return (await hasLog(env, tenant)) ? ok(await logObject(env, tenant).checkpoint()) : noTenant
+  async logCheckpoint({ env, params: { tenant } }) {
+    if (!(await hasLog(env, tenant))) return noTenant
+    const { note } = await logObject(env, tenant).checkpoint()
+    return ok(new Response(note, { headers: headersOf('text/plain; charset=utf-8') }))
   },
-  async logProof({ env, query: { tenant, index, size } }) {
-    return (await hasLog(env, tenant)) ? logObject(env, tenant).proof(index, size) : noTenant
+  async logTile({ env, params: { tenant, tile } }) {
+    if (!(await hasLog(env, tenant))) return noTenant
+    const bytes = await logObject(env, tenant).tile(tile)
+    return bytes === null
+      ? err(failure('not_found', 'the log has not reached this tile'))
+      : ok(new Response(bytes, { headers: IMMUTABLE }))
   },
-  async logEntries({ env, query: { tenant, from } }) {
-    return (await hasLog(env, tenant)) ? ok({ items: await logObject(env, tenant).hashes(from) }) : noTenant
+  async logProof({ env, params: { tenant, call } }) {
+    if (!(await hasLog(env, tenant))) return noTenant
+    const proof = await logObject(env, tenant).inclusionOf(call)
+    return proof === null
+      ? err(failure('not_found', 'the log has no end of this call; it gets one a second after the call ends'))
+      : ok(proof)
   },
 
   async healthz() {

@@ -1,21 +1,19 @@
-// The tenant's transparency log: an append-only Merkle tree over the ends of its calls, and its
-// signed head. Operators can also read the leaves as a list. Beside it, the lists of calls and
-// runs, and the sizes of their objects. It contains no arguments and no outputs.
+// The tenant's transparency log: an append-only Merkle tree over the ends of its calls, its signed
+// head, its tiles and proofs. Operators can also read the leaves as a list. Beside it, the lists of
+// calls and runs, and the sizes of their objects. It contains no arguments and no outputs.
 
 import { DurableObject } from 'cloudflare:workers'
-import { and, asc, count, desc, eq, gt, gte, inArray, lt, max, ne, notInArray, sql } from 'drizzle-orm'
+import { and, asc, count, desc, eq, gt, inArray, lt, ne, notInArray } from 'drizzle-orm'
 import migrations from '../../migrations/log/migrations.js'
 import schemas from '../../migrations/log/schemas.json' with { type: 'json' }
-import { signCheckpoint } from '../../shared/evidence/checkpoint.ts'
-import type { ShadowDecision } from '../../shared/evidence/journal.ts'
-import type { Node } from '../../shared/evidence/merkle.ts'
-import { append, inclusion, leafHash, root } from '../../shared/evidence/merkle.ts'
+import { type Checkpoint, signCheckpoint } from '../../shared/evidence/checkpoint.ts'
 import type { CallState } from '../../shared/evidence/statement.ts'
+import type { Tile } from '../../shared/evidence/tiles.ts'
 import { failure } from '../../shared/failures.ts'
-import { splitId } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
+import type { LogProof } from '../../shared/routes/public.ts'
 import type { ShadowCount, ShadowDifference } from '../../shared/routes/rehearsals.ts'
 import type { ListedCall } from '../../shared/wire/calls.ts'
 import type { ListedRun } from '../../shared/wire/runs.ts'
@@ -32,7 +30,8 @@ import {
   type RunReports,
 } from './call-index-store.ts'
 import { ObjectSizes, type SizeReport } from './object-size-store.ts'
-import { leaves, nodes } from './tables.ts'
+import { leaves } from './tables.ts'
+import { type Leaf, LogTree } from './tree-store.ts'
 
 /** The sources of leaves from the tenant's journals, each entry of which is a leaf without a call. */
 export const SKILL_JOURNAL = 'skills'
@@ -40,19 +39,6 @@ export const UPSTREAM_JOURNAL = 'upstreams'
 export const TENANT_JOURNAL = 'tenant'
 const JOURNALS = [SKILL_JOURNAL, UPSTREAM_JOURNAL, TENANT_JOURNAL]
 
-/** The end of one call, as the run's journal records it. */
-export type Leaf = {
-  seq: number
-  hash: string
-  call: string
-  agent: string
-  tool: string
-  state: string
-  at: number
-  took: number
-  /** The decision of a policy set that shadowed the call. */
-  shadow: Pick<ShadowDecision, 'since_ms' | 'from' | 'to'> | null
-}
 /** The ends of calls of one run, and its reports for the lists. */
 export type RunEnds = { readonly run: string; readonly ends: readonly Leaf[]; readonly reports?: RunReports }
 export type EndedAt = { index: number; call: string; agent: string; tool: string; at: number }
@@ -68,75 +54,14 @@ type EndedCall = {
 
 const OF_CALLS = notInArray(leaves.run, JOURNALS)
 
-const hashOf = (journalHash: string): string => leafHash(Buffer.from(journalHash, 'hex'))
-
-function statements(db: ReturnType<typeof openDatabase>) {
-  const p = sql.placeholder
-  const leaf = {
-    index: p('index'),
-    run: p('run'),
-    seq: p('seq'),
-    hash: p('hash'),
-    call: p('call'),
-    agent: p('agent'),
-    tool: p('tool'),
-    state: p('state'),
-    at: p('at'),
-    took: p('took'),
-    shadowSince: p('shadowSince'),
-    shadowFrom: p('shadowFrom'),
-    shadowTo: p('shadowTo'),
-  }
-  return {
-    addLeaf: db.insert(leaves).values(leaf).prepare(),
-    /** The last position of a run's journal that the log contains. */
-    lastOf: db
-      .select({ seq: max(leaves.seq) })
-      .from(leaves)
-      .where(eq(leaves.run, p('run')))
-      .prepare(),
-    leaf: db
-      .select({ hash: leaves.hash })
-      .from(leaves)
-      .where(eq(leaves.index, p('index')))
-      .prepare(),
-    addNode: db
-      .insert(nodes)
-      .values({ level: p('level'), index: p('index'), hash: p('hash') })
-      .prepare(),
-    node: db
-      .select({ hash: nodes.hash })
-      .from(nodes)
-      .where(and(eq(nodes.level, p('level')), eq(nodes.index, p('index'))))
-      .prepare(),
-  }
-}
-
 export class LogObject extends DurableObject<Env> {
   readonly #db = openDatabase(this.ctx, { migrations, schemas })
   readonly #waiters = new Waiters<'leaf'>()
-  readonly #q = statements(this.#db)
+  readonly #tree = new LogTree(this.#db)
   readonly #index = new CallIndex(this.#db)
   readonly #sizes = new ObjectSizes(this.#db)
-  /**
-   * The last full subtree of each level, on which an append builds. If a transaction is rolled
-   * back, the nodes it left here are computed again before they are read.
-   */
-  readonly #frontier: Node[] = []
-  #size: number
   /** The time at which the lease of a running rehearsal ends. */
   #rehearsing = 0
-
-  constructor(ctx: DurableObjectState, env: Env) {
-    super(ctx, env)
-    const last = this.#db
-      .select({ index: leaves.index })
-      .from(leaves)
-      .orderBy(desc(leaves.index))
-      .limit(1)
-      .get()
-    this.#size = last === undefined ? 0 : last.index + 1
-  }
 
   /**
    * Appends the ends that are new, which their positions in the journal show.
@@ -147,32 +72,12 @@ export class LogObject extends DurableObject<Env> {
 
   /** The same for several runs of an object, and updates the lists and the object's size. */
   async appendAll(news: readonly RunEnds[], size?: SizeReport): Promise<void> {
-    this.#size = this.ctx.storage.transactionSync(() => {
+    this.#tree.size = this.ctx.storage.transactionSync(() => {
       if (size !== undefined) this.#sizes.put(size)
       for (const { reports } of news) if (reports !== undefined) this.#index.put(reports)
-      return news.reduce((size, { run, ends }) => this.#appendAt(size, run, ends), this.#size)
+      return news.reduce((size, { run, ends }) => this.#tree.append(size, run, ends), this.#tree.size)
     })
     if (news.some(({ ends }) => ends.length > 0)) this.#waiters.wake('leaf')
-  }
-
-  /** Appends to a log of `size` leaves, and returns its new size. */
-  #appendAt(size: number, run: string, ends: readonly Leaf[]): number {
-    if (ends.length === 0) return size
-    const known = this.#q.lastOf.get({ run })?.seq ?? 0
-    const fresh = ends.filter(({ seq }) => seq > known)
-    for (const [i, { shadow, ...leaf }] of fresh.entries()) {
-      const shadowed = {
-        shadowSince: shadow?.since_ms ?? null,
-        shadowFrom: shadow?.from ?? null,
-        shadowTo: shadow?.to ?? null,
-      }
-      this.#q.addLeaf.run({ index: size + i, run, ...leaf, ...shadowed })
-      for (const node of append(size + i, hashOf(leaf.hash), this.#read)) {
-        this.#frontier[node.level] = node
-        if (node.level > 0) this.#q.addNode.run(node)
-      }
-    }
-    return size + fresh.length
   }
 
   // ── What the tenant stores ──
@@ -199,51 +104,35 @@ export class LogObject extends DurableObject<Env> {
     return this.#index.runs(query)
   }
 
-  /** Reads a node's hash: leaves are level 0, higher levels are in the table `nodes`. */
-  readonly #read = (level: number, index: number): string => {
-    if (this.#frontier[level]?.index === index) return this.#frontier[level].hash
-    const hash = level === 0 ? this.#q.leaf.get({ index })?.hash : this.#q.node.get({ level, index })?.hash
-    if (hash === undefined) throw new Error(`the log lacks its node ${level}/${index}`)
-    return level === 0 ? hashOf(hash) : hash
+  async checkpoint(): Promise<Checkpoint & { note: string }> {
+    return this.#signedHead()
   }
 
-  async checkpoint(): Promise<{ origin: string; size: number; root: string; note: string }> {
+  #signedHead(): Checkpoint & { note: string } {
     const { signer, publicUrl } = identityOf(this.env)
     const origin = `${new URL(publicUrl).host}/${this.ctx.id.name ?? DEFAULT_TENANT}`
-    const head = { origin, size: this.#size, root: root(this.#size, this.#read) }
+    const head = { origin, size: this.#tree.size, root: this.#tree.root() }
     return { ...head, note: signCheckpoint(head, signer) }
   }
 
-  async proof(index: number, size: number): Promise<Result<{ leaf: string; proof: string[] }>> {
-    if (index >= size || size > this.#size)
-      return err(failure('not_found', `the log has ${this.#size} leaves`))
-    return ok({ leaf: this.#read(0, index), proof: inclusion(index, size, this.#read) })
+  /** The bytes of a tile; null if the log has not reached it. */
+  async tile(tile: Tile): Promise<Uint8Array<ArrayBuffer> | null> {
+    const bytes = this.#tree.tile(tile)
+    return bytes === undefined ? null : Uint8Array.from(bytes)
   }
 
-  /** The leaf of a call's end, and its proof under the head of this moment; null if there is none yet. */
-  async inclusionOf(
-    call: string,
-  ): Promise<{ index: number; hash: string; proof: string[]; checkpoint: string } | null> {
-    const { run } = splitId(call)
-    const leaf = this.#db
-      .select({ index: leaves.index, hash: leaves.hash })
-      .from(leaves)
-      .where(and(eq(leaves.run, run), eq(leaves.call, call)))
-      .get()
-    if (leaf === undefined) return null
-    const { note: checkpoint } = await this.checkpoint()
-    return { ...leaf, proof: inclusion(leaf.index, this.#size, this.#read), checkpoint }
+  /** Proves that the log, as its checkpoint of this moment signs it, has the end of a call. */
+  async inclusionOf(call: string): Promise<LogProof | null> {
+    const proven = this.#tree.inclusionOf(call)
+    return proven === undefined ? null : { ...proven, checkpoint: this.#signedHead().note }
   }
 
-  async hashes(from: number): Promise<string[]> {
-    return this.#db
-      .select({ hash: leaves.hash })
-      .from(leaves)
-      .where(gte(leaves.index, from))
-      .orderBy(asc(leaves.index))
-      .limit(LIMITS.page)
-      .all()
-      .map(({ hash }) => hash)
+  /** Proves that the log of `m` leaves is the beginning of the log of `n` leaves. */
+  async consistency(m: number, n: number): Promise<Result<string[]>> {
+    const proof = this.#tree.consistency(m, n)
+    return proof === undefined
+      ? err(failure('not_found', `the log has ${this.#tree.size} leaves`))
+      : ok(proof)
   }
 
   /**
@@ -294,7 +183,7 @@ export class LogObject extends DurableObject<Env> {
 
   /** The number of ended calls: all leaves except those of journals, each entry of which is one. */
   async endedCalls(): Promise<number> {
-    return JOURNALS.reduce((size, run) => size - (this.#q.lastOf.get({ run })?.seq ?? 0), this.#size)
+    return JOURNALS.reduce((size, run) => size - this.#tree.lastOf(run), this.#tree.size)
   }
 
   /** Counts of the tenant's calls and runs, found without reading all of them. */
@@ -322,7 +211,7 @@ export class LogObject extends DurableObject<Env> {
       .where(OF_CALLS)
       .orderBy(desc(leaves.index))
       .limit(last)
-    return lastCalls.all().at(-1)?.index ?? this.#size
+    return lastCalls.all().at(-1)?.index ?? this.#tree.size
   }
 
   #endedFrom(from: number): EndedCall[] {

@@ -17,7 +17,7 @@ export const EMPTY_ROOT = sha256('')
 // The prefixes distinguish leaves from nodes (second preimages).
 export const leafHash = (data: string | Uint8Array): string =>
   sha256(Buffer.concat([Buffer.of(0), Buffer.from(data)]))
-const nodeHash = (left: string, right: string): string =>
+export const nodeHash = (left: string, right: string): string =>
   sha256(Buffer.concat([Buffer.of(1), Buffer.from(left, 'hex'), Buffer.from(right, 'hex')]))
 
 /**

@@ -82,7 +82,7 @@ export function client(base: string, credentials: Credentials = () => ({}), send
       signal?: AbortSignal
     }
     const url = new URL(
-      route.path.replace(/\{(\w+)\}/g, (_, key: string) => encodeURIComponent(params?.[key] ?? '')),
+      route.path.replace(/\{(\w+)\}/g, (_, key: string) => encoded(params?.[key] ?? '', route)),
       base,
     )
     for (const [key, value] of Object.entries(query ?? {})) url.searchParams.set(key, String(value))
@@ -105,8 +105,17 @@ export function client(base: string, credentials: Credentials = () => ({}), send
       },
     })
     if (answer.ok && route.media === 'text/event-stream') return ok(answer.body as Output<typeof name>) // an event stream has a body
-    const isBytes = answer.ok && route.media === 'application/octet-stream'
-    const value: unknown = isBytes ? new Uint8Array(await answer.arrayBuffer()) : await answer.json()
+    const value: unknown = await (answer.ok ? contentOf(answer, route) : answer.json())
     return answer.ok ? ok(value as Output<typeof name>) : err(value as Problem) // the edge validated what it sent
   }
+}
+
+/** No parameter contains a slash, except for the last one of a route with `rest`. */
+const encoded = (param: string, { rest }: Route): string =>
+  rest === true ? param.split('/').map(encodeURIComponent).join('/') : encodeURIComponent(param)
+
+async function contentOf(answer: Awaited<ReturnType<Send>>, { media }: Route): Promise<unknown> {
+  if (media === undefined) return answer.json()
+  const bytes = new Uint8Array(await answer.arrayBuffer())
+  return media === 'application/octet-stream' ? bytes : new TextDecoder().decode(bytes)
 }

@@ -2,7 +2,27 @@
 
 import { z } from 'zod'
 import { Keys } from '../evidence/keys.ts'
-import { Bytes, list, number, routes } from './route.ts'
+import { parseTilePath, type Tile } from '../evidence/tiles.ts'
+import { CallId, Sha256 } from '../fields.ts'
+import { Bytes, routes } from './route.ts'
+
+const LogName = z.strictObject({ tenant: z.string().max(32) })
+const TilePath = z
+  .string()
+  .transform(parseTilePath)
+  .pipe(z.custom<Tile>((tile) => tile !== undefined))
+
+/**
+ * The proof that a log has the end of a call. `hash`: of the journal entry that ends the call; the
+ * leaf is made of its 32 bytes. `proof`: of inclusion in exactly the tree that `checkpoint` signs.
+ */
+export const LogProof = z.strictObject({
+  index: z.int().min(0),
+  hash: Sha256,
+  proof: z.array(Sha256).max(64),
+  checkpoint: z.string(),
+})
+export type LogProof = z.infer<typeof LogProof>
 
 export const PUBLIC = routes({
   keys: {
@@ -18,40 +38,39 @@ export const PUBLIC = routes({
   },
   logCheckpoint: {
     method: 'GET',
-    path: '/v1/log/checkpoint',
+    path: '/log/{tenant}/checkpoint',
     callers: ['anyone'],
     action: null,
-    summary: 'Read the signed head of the tenant’s Merkle log',
-    query: z.strictObject({ tenant: z.string().max(32).default('default') }),
+    params: LogName,
+    media: 'text/plain',
+    summary: 'Read the signed head of the tenant’s Merkle log, a C2SP checkpoint',
     status: 200,
-    result: z.strictObject({ origin: z.string(), size: z.int(), root: z.string(), note: z.string() }),
-    failures: [],
+    result: z.string(),
+    failures: ['not_found'],
+  },
+  logTile: {
+    method: 'GET',
+    path: '/log/{tenant}/tile/{tile}',
+    rest: true,
+    callers: ['anyone'],
+    action: null,
+    params: LogName.extend({ tile: TilePath }),
+    media: 'application/octet-stream',
+    summary: 'Read a tile of the tree (`LEVEL/N`) or a bundle of entries (`entries/N`), by C2SP tlog-tiles',
+    status: 200,
+    result: Bytes,
+    failures: ['not_found'],
   },
   logProof: {
     method: 'GET',
-    path: '/v1/log/proof',
+    path: '/log/{tenant}/proof/{call}',
     callers: ['anyone'],
     action: null,
-    summary: 'Read the proof that leaf `index` is in the tree of `size` leaves',
-    query: z.strictObject({
-      tenant: z.string().max(32).default('default'),
-      index: number(1e9),
-      size: number(1e9),
-    }),
+    params: LogName.extend({ call: CallId }),
+    summary: 'Read the proof that the log has the end of a call',
     status: 200,
-    result: z.strictObject({ leaf: z.string(), proof: z.array(z.string()) }),
+    result: LogProof,
     failures: ['not_found'],
-  },
-  logEntries: {
-    method: 'GET',
-    path: '/v1/log/entries',
-    callers: ['anyone'],
-    action: null,
-    summary: 'List the journal hashes that the leaves are made of, one page at a time',
-    query: z.strictObject({ tenant: z.string().max(32).default('default'), from: number(1e9).default(0) }),
-    status: 200,
-    result: list(z.string()),
-    failures: [],
   },
   showApproval: {
     method: 'GET',

@@ -24,6 +24,8 @@ export type Caller =
 export type Route = {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   readonly path: string
+  /** The last parameter is the rest of the path and may have slashes, which OpenAPI can't describe. */
+  readonly rest?: true
   readonly callers: readonly Caller[]
   /**
    * The Cedar action; `null` only if the caller is `anyone` or if the route itself asks the policy.

@@ -1,7 +1,7 @@
 // `npm run bench`: starts its own stack, measures calls end to end next to the bare sandbox and
 // plain HTTP, fills the store and measures again, and reports which targets are met. `--quick`
 // gives a short look, `--new-runs` measures only calls in runs of their own, `--sealing` only what
-// sealing makes of runs, `--evidence` only the verification of evidence, `--growth` only what stored calls
+// sealing makes of runs, `--evidence` only verification and the log, `--growth` only what stored calls
 // cost (`--calls N`: how many, 100,000 by default), `--json FILE` writes output for machines. A missed
 // target is reported, but is no error.
 
@@ -21,6 +21,7 @@ import { bearer, client } from '../../shared/routes/client.ts'
 import { timeAnswers } from './answers.ts'
 import { timeApprovals } from './approvals.ts'
 import { timeDecisions } from './decisions.ts'
+import { logFigures, logTables, timeLog } from './evidence/log.ts'
 import { timeVerification, verificationFigures, verificationTables } from './evidence/verification.ts'
 import type { Spawns } from './floor.ts'
 import { growthFigures, growthTables, timeGrowth } from './growth/growth.ts'
@@ -254,10 +255,12 @@ async function withLoad(work: (load: Peer<Load, Slice>) => Promise<string>): Pro
   }
 }
 
-/** Only the verification of evidence, without a stack. */
-function benchEvidence(isQuick: boolean): string {
+/** Only the verification of evidence and the log, without a stack. */
+async function benchEvidence(isQuick: boolean): Promise<string> {
   const verification = timeVerification(isQuick ? 200 : 1_000, isQuick ? 2 : 5)
-  return [...verificationTables(verification), figuresTable(verificationFigures(verification))].join('\n\n')
+  const log = await timeLog(isQuick ? 100_000 : 1_000_000)
+  const figures = [...verificationFigures(verification), ...logFigures(log, verification)]
+  return [...verificationTables(verification), ...logTables(log), figuresTable(figures)].join('\n\n')
 }
 
 /** Only sealing, in a stack that seals runs soon. */
@@ -320,7 +323,7 @@ if (!Number.isSafeInteger(calls) || calls < 100) {
 const state = mkdtempSync(join(tmpdir(), 'countersign-bench-'))
 try {
   const scale = values.quick ? QUICK : FULL
-  if (values.evidence) console.log(`\n${benchEvidence(values.quick)}\n`)
+  if (values.evidence) console.log(`\n${await benchEvidence(values.quick)}\n`)
   else if (values.growth) console.log(`\n${await benchGrowth(scale, calls)}\n`)
   else await measureOn(scale)
 } finally {

@@ -18,6 +18,7 @@ import { attested, endsIn, journalOf } from '../support/auditor.ts'
 import { countersign } from '../support/countersign.ts'
 import { eventually } from '../support/eventually.ts'
 import { type Fixtures, refusalOf, unwrap } from '../support/fixtures.ts'
+import { logHashes } from '../support/log-reader.ts'
 import { HurtStack, insist, whileDead } from '../support/stack/hurt-stack.ts'
 import { objectId } from '../support/stack/object-file.ts'
 import { installation, newTenant } from '../support/tenants.ts'
@@ -88,11 +89,7 @@ class Keeper {
 
   /** Fails unless the log has each end in this journal exactly once. */
   async logHasEnds(journal: readonly JournalEntry[]): Promise<void> {
-    const leaves: string[] = []
-    for (let page = ['']; page.length > 0; leaves.push(...page)) {
-      const query = { tenant: this.tenant, from: leaves.length }
-      page = unwrap(await this.fixtures.root('logEntries', { query })).items
-    }
+    const leaves = await logHashes(this.fixtures.root, this.tenant)
     for (const { hash } of endsIn(journal)) expect(leaves.filter((leaf) => leaf === hash)).toEqual([hash])
   }
 

@@ -6,6 +6,7 @@ import { verifyChain } from '../../shared/evidence/journal.ts'
 import { bearer, client } from '../../shared/routes/client.ts'
 import { eventually } from '../support/eventually.ts'
 import { unwrap } from '../support/fixtures.ts'
+import { logHashes } from '../support/log-reader.ts'
 import { component, Publisher } from '../support/skills/skill.ts'
 import { HurtStack } from '../support/stack/hurt-stack.ts'
 
@@ -21,14 +22,7 @@ async function restartEdge(): Promise<void> {
 }
 const named = { id: 'faulty', version: '1.0.0' } as const
 const journal = async () => unwrap(await hurt.operator('readSkillJournal', {})).items
-async function leaves(): Promise<string[]> {
-  const all: string[] = []
-  for (;;) {
-    const { items } = unwrap(await hurt.operator('logEntries', { query: { from: all.length } }))
-    if (items.length === 0) return all
-    all.push(...items)
-  }
-}
+const leaves = () => logHashes(hurt.operator)
 
 test('an edge that is killed after each step of a skill’s life loses no step and logs none twice', async () => {
   const acme = await Publisher.listed('faulty-acme', hurt.operator)

@@ -3,73 +3,49 @@
 
 import { expect, test } from 'vitest'
 import { verifyCheckpoint } from '../../shared/evidence/checkpoint.ts'
-import type { ReadNode } from '../../shared/evidence/merkle.ts'
 import {
-  append,
   consistency,
   leafHash,
   root,
   verifyConsistency,
   verifyInclusion,
 } from '../../shared/evidence/merkle.ts'
+import { overTiles, type Tile, tilePath } from '../../shared/evidence/tiles.ts'
 import { bearer, client } from '../../shared/routes/client.ts'
+import type { Call } from '../../shared/wire/calls.ts'
+import { eventually } from '../support/eventually.ts'
+import { refusalOf, unwrap } from '../support/fixtures.ts'
+import { logHashes, logHead } from '../support/log-reader.ts'
+import { MerkleDefinition } from '../support/merkle-definition.ts'
 import { sharedStack } from '../support/stack/stack.ts'
 
 const { url, agent_key, keys } = sharedStack()
 const agent = client(url, bearer(agent_key))
 const anyone = client(url)
-const WITHIN_MS = 15_000
+const tenant = 'default'
+const { origin } = await logHead(anyone)
 
-/** The value of a successful answer; throws the edge's error otherwise. */
-async function value<T>(asked: Promise<{ ok: true; value: T } | { ok: false; error: unknown }>): Promise<T> {
-  const answer = await asked
-  if (!answer.ok) throw new Error(JSON.stringify(answer.error))
-  return answer.value
-}
-
-async function entries(): Promise<string[]> {
-  const all: string[] = []
-  for (;;) {
-    const { items } = await value(anyone('logEntries', { query: { from: all.length } }))
-    if (items.length === 0) return all
-    all.push(...items)
-  }
-}
-
-/** The log's head, verified by its signature. */
-async function head(): Promise<{ readonly size: number; readonly root: string }> {
-  const { origin, note } = await value(anyone('logCheckpoint', {}))
+/** Reads a checkpoint that the edge has signed. */
+function verified(note: string): { readonly size: number; readonly root: string } {
   const edge = keys.keys.find(({ role }) => role === 'edge')
   const read = verifyCheckpoint(note, origin, edge?.x ?? '')
   if (!read.ok) throw new Error(read.error)
   return read.value
 }
+const head = async () => verified(unwrap(await anyone('logCheckpoint', { params: { tenant } })))
+const readTile = (tile: Tile) => anyone('logTile', { params: { tenant, tile: tilePath(tile) } })
 
-/** Runs a call and waits until its end is in the log; returns its index and leaf. */
-async function logged(
-  tool: string,
-  args: Record<string, unknown>,
-): Promise<{ readonly index: number; readonly leaf: string }> {
-  const call = await value(agent('proposeCallInNewRun', { body: { tool, args }, wait: 30 }))
+/** Runs a call until its end is in the log; returns the proof of that. */
+async function logged(tool: string, args: Record<string, unknown>) {
+  const call: Call = unwrap(await agent('proposeCallInNewRun', { body: { tool, args }, wait: 30 }))
   expect(call.ended_at_ms).toBeDefined()
-  const journal = await value(agent('readJournal', { params: { run: call.run } }))
-  const hash = journal.items.at(-1)?.hash ?? ''
-  const deadline = Date.now() + WITHIN_MS
-  for (;;) {
-    const index = (await entries()).indexOf(hash)
-    if (index >= 0) return { index, leaf: leafHash(Buffer.from(hash, 'hex')) }
-    if (Date.now() > deadline)
-      throw new Error(`the end of ${call.id} is not in the log after ${WITHIN_MS} ms`)
-  }
-}
-
-function tree(hashes: readonly string[]): ReadNode {
-  const nodes = new Map<string, string>()
-  const read: ReadNode = (level, index) => nodes.get(`${level}/${index}`) ?? ''
-  for (const [size, hash] of hashes.entries())
-    for (const node of append(size, leafHash(Buffer.from(hash, 'hex')), read))
-      nodes.set(`${node.level}/${node.index}`, node.hash)
-  return read
+  const journal = unwrap(await agent('readJournal', { params: { run: call.run } }))
+  const proven = await eventually(`the end of ${call.id} is in the log`, async () => {
+    const answer = await anyone('logProof', { params: { tenant, call: call.id } })
+    return answer.ok ? answer.value : undefined
+  })
+  expect(proven.hash).toBe(journal.items.at(-1)?.hash)
+  return proven
 }
 
 test('the ends of a succeeded and of a denied call are included under the signed head, and the log only grew', async () => {
@@ -78,31 +54,56 @@ test('the ends of a succeeded and of a denied call are included under the signed
   const after = await head()
   expect(after.size).toBeGreaterThanOrEqual(before.size + 2)
 
-  for (const { index, leaf } of ends) {
-    const { proof, leaf: provenLeaf } = await value(
-      anyone('logProof', { query: { index, size: after.size } }),
-    )
-    expect(provenLeaf).toBe(leaf)
-    expect(verifyInclusion({ leaf, index, size: after.size, root: after.root, proof })).toBe(true)
-    expect(
-      verifyInclusion({ leaf, index: (index + 1) % after.size, size: after.size, root: after.root, proof }),
-    ).toBe(false)
+  for (const { index, hash, proof, checkpoint } of ends) {
+    const signed = verified(checkpoint)
+    const leaf = leafHash(Buffer.from(hash, 'hex'))
+    expect(verifyInclusion({ leaf, index, ...signed, proof })).toBe(true)
+    expect(verifyInclusion({ leaf, index: (index + 1) % signed.size, ...signed, proof })).toBe(false)
   }
 
-  const read = tree((await entries()).slice(0, after.size))
-  expect(root(after.size, read)).toBe(after.root)
-  expect(root(before.size, read)).toBe(before.root)
-  const proof = consistency(before.size, after.size, read)
+  const entries = (await logHashes(anyone)).slice(0, after.size)
+  const defined = new MerkleDefinition(entries.map((hash) => Buffer.from(hash, 'hex')))
+  expect(defined.hash(0, after.size)).toBe(after.root)
+  expect(defined.hash(0, before.size)).toBe(before.root)
+  expect(unwrap(await overTiles(after.size, readTile, (read) => root(after.size, read)))).toBe(after.root)
+  const proof = unwrap(
+    await overTiles(after.size, readTile, (read) => consistency(before.size, after.size, read)),
+  )
   expect(
     verifyConsistency({ m: before.size, rootM: before.root, n: after.size, rootN: after.root, proof }),
   ).toBe(true)
 })
 
-test('an index outside the log, or a size beyond it, has no proof', async () => {
-  const { size } = await head()
-  for (const query of [
-    { index: size, size },
-    { index: 0, size: size + 1_000_000 },
+test('caches may keep a tile for ever, and a checkpoint not at all', async () => {
+  const tile = await fetch(new URL('/log/default/tile/0/000.p/1', url))
+  expect([tile.status, tile.headers.get('content-type'), tile.headers.get('cache-control')]).toEqual([
+    200,
+    'application/octet-stream',
+    'public, max-age=31536000, immutable',
   ])
-    expect(await anyone('logProof', { query })).toMatchObject({ ok: false, error: { status: 404 } })
+  expect((await tile.arrayBuffer()).byteLength).toBe(32)
+  const checkpoint = await fetch(new URL('/log/default/checkpoint', url))
+  expect([checkpoint.headers.get('content-type'), checkpoint.headers.get('cache-control')]).toEqual([
+    'text/plain; charset=utf-8',
+    'no-store',
+  ])
+})
+
+test('a tile that the log has not reached, or a call that it does not have, is not found', async () => {
+  const tiles = [
+    '0/x999/999',
+    '1/x999/000.p/1',
+    '63/000.p/1',
+    'entries/x999/999',
+    '0/000.p/256',
+    'x/000',
+    '0/../0/000',
+  ]
+  for (const tile of tiles)
+    expect([tile, refusalOf(await anyone('logTile', { params: { tenant, tile } }))]).toEqual([
+      tile,
+      '404 not_found',
+    ])
+  const call = 'call_01KA5XJ3M0000000000000000A_1'
+  expect(refusalOf(await anyone('logProof', { params: { tenant, call } }))).toBe('404 not_found')
 })

@@ -136,4 +136,70 @@ export const EXPORTED: readonly Held[] = [
       ],
     ],
   },
+  {
+    area: 'exports',
+    file: 'cli/calls/verify-export.ts',
+    tests: ['test/edge/export/log-export.test.ts'],
+    titled: 'a folder in which a call is missing',
+    lines: [
+      ['if (known.hasEnded)', 'if (false)', 'A call that ended twice passes verification.'],
+      ['if (known.claim !== null)', 'if (false)', 'A call that was claimed twice passes verification.'],
+      [
+        'this.#claimed.get(call)?.claim !== claim',
+        'false',
+        'A call that nobody had claimed passes verification.',
+      ],
+    ],
+  },
+  {
+    area: 'exports',
+    file: 'cli/log/checkpoints.ts',
+    tests: ['test/cli/log/verify-log.test.ts'],
+    lines: [
+      [
+        "origin.slice(origin.indexOf('/') + 1) !== keys.tenant",
+        'false',
+        'The log of another tenant passes for this one.',
+      ],
+      ['undatedEdgeKeys(keys)', 'keys.keys', 'A worker, or whoever stole an old key, signs a log.'],
+      [
+        'head.size < seen.size ? ok(false) :',
+        'head.size < seen.size ? ok(true) :',
+        'A rollback goes unnoticed.',
+      ],
+      ['verifyConsistency({', 'Boolean({', 'A forked log goes unnoticed.'],
+      ['seen.success && head.ok', 'seen.success', 'A kept checkpoint is replaced without notice.'],
+    ],
+  },
+  {
+    area: 'exports',
+    file: 'cli/log/verify-log.ts',
+    tests: ['test/cli/log/verify-log.test.ts'],
+    lines: [
+      ['if (missing > 0)', 'if (false)', 'The log lacks a call, and nothing says so.'],
+      ["if (what === '')", 'if (false)', 'A call that is in the log twice passes verification.'],
+      ['index >= before.value.size', 'true', 'A call that was withheld from the export goes unnoticed.'],
+      ['log.rootOf(size) !== root', 'false', 'The entries are others than those that the edge signed.'],
+      ['seen.value !== undefined && !isOlder', 'false', 'A forked log passes verification.'],
+      ['!evidence.isLive && head.size', 'head.size', 'A live log that was rolled back passes verification.'],
+      [
+        'if (!chain.ok) fail',
+        'if (false) fail',
+        'A rewritten journal of the tenant passes verification.',
+      ],
+    ],
+  },
+  {
+    area: 'exports',
+    file: 'shared/evidence/tiles.ts',
+    tests: ['test/shared/tiles.test.ts'],
+    lines: [
+      [
+        'tilePath(tile) === path',
+        'true',
+        'A tile has several addresses, so caches keep different bytes for it.',
+      ],
+      ['entryBundle(hashes).equals(bytes)', 'true', 'Bytes that no leaf covers are hidden in a bundle.'],
+    ],
+  },
 ]

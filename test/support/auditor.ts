@@ -6,9 +6,11 @@ import type { Head, JournalEntry } from '../../shared/evidence/journal.ts'
 import { GENESIS, verifyChain } from '../../shared/evidence/journal.ts'
 import { append, leafHash, root } from '../../shared/evidence/merkle.ts'
 import type { Statement } from '../../shared/evidence/statement.ts'
+import type { Client } from '../../shared/routes/client.ts'
 import type { Call } from '../../shared/wire/calls.ts'
 import { eventually } from './eventually.ts'
 import { unwrap } from './fixtures.ts'
+import { logHashes, logHead } from './log-reader.ts'
 import { type HurtStack, insist } from './stack/hurt-stack.ts'
 
 /** Verifies the call's attestation offline and checks that it is about this call and ending. */
@@ -64,15 +66,10 @@ export async function logHolds(
   { operator }: HurtStack,
   ends: ReadonlyArray<{ readonly hash: string }>,
 ): Promise<void> {
-  const size = async (): Promise<number> =>
-    unwrap(await insist(() => operator('logCheckpoint', { query: {} }))).size
-  await eventually(`the log has ${ends.length} leaves`, async () => (await size()) >= ends.length)
-  const { root: head, size: leavesSigned } = unwrap(await operator('logCheckpoint', { query: {} }))
-  const leaves: string[] = []
-  for (let page = [''], from = 0; page.length > 0; from = leaves.length) {
-    page = unwrap(await operator('logEntries', { query: { from } })).items
-    leaves.push(...page)
-  }
+  const ask: Client = (name, input) => insist(() => operator(name, input))
+  await eventually(`the log has ${ends.length} leaves`, async () => (await logHead(ask)).size >= ends.length)
+  const { root: head, size: leavesSigned } = await logHead(ask)
+  const leaves = await logHashes(ask)
   const [have, want] = [
     leaves.toSorted().join(),
     ends

@@ -109,6 +109,7 @@ export class Shell {
       PATH: `${dirname(process.execPath)}:/usr/bin:/bin`,
       COUNTERSIGN_STATE: state,
       XDG_CONFIG_HOME: join(cwd, '.config'),
+      XDG_STATE_HOME: join(cwd, '.state'),
       NO_COLOR: '1',
       CLI: CLI.join(' '),
     }

@@ -11,6 +11,7 @@ import { costOf, countRequests } from '../../support/counted-requests.ts'
 import { countersign } from '../../support/countersign.ts'
 import { eventually } from '../../support/eventually.ts'
 import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
+import { logHead } from '../../support/log-reader.ts'
 import { restartWithLimits, writeLimits } from '../../support/stack/other-limits.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
@@ -247,7 +248,7 @@ async function world() {
       unwrap(await root('readJournal', { params: { run } })),
     ]),
   )
-  const { size, root: tree } = unwrap(await root('logCheckpoint', {}))
+  const { size, root: tree } = await logHead(root)
   return [
     runs,
     size,

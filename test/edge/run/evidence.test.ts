@@ -11,10 +11,12 @@ import type { JournalEntry } from '../../../shared/evidence/journal.ts'
 import { GENESIS, verifyChain } from '../../../shared/evidence/journal.ts'
 import { leafHash, verifyInclusion } from '../../../shared/evidence/merkle.ts'
 import { LIMITS } from '../../../shared/limits.ts'
+import { client } from '../../../shared/routes/client.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
 import { changed, others, paths, reached } from '../../shared/tamper.ts'
 import { eventually } from '../../support/eventually.ts'
 import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
+import { logHashes, logHead } from '../../support/log-reader.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
 
@@ -239,27 +241,29 @@ test('J01 each ending is a leaf of the log, with a proof to the signed head', as
   const hashes = journal.filter(({ body }) => body['attestation'] !== undefined).map(({ hash }) => hash)
   expect(hashes).toHaveLength(Object.keys(ended).length)
   const log = await eventually('the log has them all', async () => {
-    const all: string[] = []
-    for (;;) {
-      const { items } = unwrap(await fixtures.root('logEntries', { query: { from: all.length } }))
-      all.push(...items)
-      if (items.length === 0) return hashes.every((hash) => all.includes(hash)) && all
-    }
+    const all = await logHashes(fixtures.root)
+    return hashes.every((hash) => all.includes(hash)) && all
   })
-  const head = unwrap(await fixtures.root('logCheckpoint', { query: {} }))
+  const head = await logHead(fixtures.root)
   const edge = (await keys()).keys.find(({ role }) => role === 'edge')?.x ?? ''
   expect(PublicKey.parse(edge)).toBe(edge)
   expect(verifyCheckpoint(head.note, head.origin, edge)).toEqual({
     ok: true,
     value: { origin: head.origin, size: head.size, root: head.root },
   })
-  for (const hash of hashes) {
+  for (const { hash, call, body } of journal) {
+    if (body['attestation'] === undefined) continue
     const index = log.indexOf(hash)
     expect(log.lastIndexOf(hash)).toBe(index) // delivered at least once, taken once
-    const { leaf, proof } = unwrap(await fixtures.root('logProof', { query: { index, size: head.size } }))
-    expect(leaf).toBe(leafHash(Buffer.from(hash, 'hex')))
-    expect(verifyInclusion({ leaf, index, size: head.size, root: head.root, proof })).toBe(true)
-    expect(verifyInclusion({ leaf, index: index + 1, size: head.size, root: head.root, proof })).toBe(false)
+    const params = { tenant: 'default', call: call ?? '' }
+    const { proof, checkpoint, ...shown } = unwrap(await client(fixtures.url)('logProof', { params }))
+    expect(shown).toEqual({ index, hash })
+    const signed = verifyCheckpoint(checkpoint, head.origin, edge)
+    if (!signed.ok) throw new Error(signed.error)
+    const { size, root } = signed.value
+    const leaf = leafHash(Buffer.from(hash, 'hex'))
+    expect(verifyInclusion({ leaf, index, size, root, proof })).toBe(true)
+    expect(verifyInclusion({ leaf, index: index + 1, size, root, proof })).toBe(false)
   }
 })
 

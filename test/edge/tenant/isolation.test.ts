@@ -8,6 +8,7 @@ import { ROUTES } from '../../../shared/routes/all.ts'
 import { bearer, client } from '../../../shared/routes/client.ts'
 import type { Route } from '../../../shared/routes/route.ts'
 import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
+import { logHead } from '../../support/log-reader.ts'
 import { objectFiles } from '../../support/stack/object-file.ts'
 import { sharedStack, sharedState } from '../../support/stack/stack.ts'
 
@@ -88,7 +89,7 @@ test('G11 a call is not found under another run of the same agent', async () => 
 
 test('G11 guessed ids of every kind find nothing, and requests with them create no object', async () => {
   await fixtures.proposeForApproval(mine.client, sensitive) // creates the run's object and all objects that it uses before we count
-  unwrap(await client(fixtures.url)('logCheckpoint', { query: {} }))
+  await logHead(client(fixtures.url))
   const before = objects()
   expect(before.length).toBeGreaterThan(2)
   for (let i = 0; i < 100; i++) {
@@ -124,11 +125,11 @@ test('G11 a key that names an unknown tenant is refused and creates no tenant', 
         /^40[01] (enrolment_invalid|invalid_request)$/,
       )
     }
-    for (const name of ['keys', 'logCheckpoint', 'logEntries'] as const)
-      expect([name, refusalOf(await client(fixtures.url)(name, { query: { tenant } }))]).toEqual([
-        name,
-        '404 not_found',
-      ])
+    const open = client(fixtures.url)
+    expect(refusalOf(await open('keys', { query: { tenant } }))).toBe('404 not_found')
+    expect(refusalOf(await open('logCheckpoint', { params: { tenant } }))).toBe('404 not_found')
+    const tile = { tenant, tile: 'entries/000.p/1' }
+    expect(refusalOf(await open('logTile', { params: tile }))).toBe('404 not_found')
   }
   expect(objects()).toEqual(before)
 })

@@ -6,6 +6,7 @@ import { sha256 } from '../../../shared/bytes/json.ts'
 import { client } from '../../../shared/routes/client.ts'
 import { ConsoleSession, signIn } from '../../support/browser/console-session.ts'
 import { type Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
+import { logHead } from '../../support/log-reader.ts'
 import { sharedStack } from '../../support/stack/stack.ts'
 import { installation, newTenant } from '../../support/tenants.ts'
 import { newSigner, PeerWorker } from '../../support/worker/peer-worker.ts'
@@ -98,7 +99,7 @@ describe('D18 a suspended tenant', () => {
       Buffer.from(unwrap(await peer.client('readInput', { params: part })).data, 'base64').toString(),
     ).toBe(FILE)
     expect(unwrap(await peer.settle(claim)).state).toBe('succeeded')
-    expect(unwrap(await client(dev.url)('logCheckpoint', { query: { tenant: name } })).origin).toContain(name)
+    expect((await logHead(client(dev.url), name)).origin).toContain(name)
   })
 
   test('a resumed tenant works as before', async () => {

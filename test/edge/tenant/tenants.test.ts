@@ -10,6 +10,7 @@ import { mintInstallationKey, mintKey } from '../../../shared/ids.ts'
 import { bearer, client } from '../../../shared/routes/client.ts'
 import { eventually } from '../../support/eventually.ts'
 import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
+import { logHashes, logHead } from '../../support/log-reader.ts'
 import { objectId } from '../../support/stack/object-file.ts'
 import { sharedStack, sharedState } from '../../support/stack/stack.ts'
 import { installation, newTenant } from '../../support/tenants.ts'
@@ -30,7 +31,7 @@ test('D18 the first operator of a new tenant can administer it, and its agentsâ€
     async () => unwrap(await acme.root('listEndedCalls', { query: {} })).items[0],
   )
   expect([ended.call, ended.agent]).toEqual([call.id, agent.name])
-  const head = unwrap(await client(dev.url)('logCheckpoint', { query: { tenant: 'tenants-acme' } }))
+  const head = await logHead(client(dev.url), 'tenants-acme')
   expect([head.size, head.origin.endsWith('/tenants-acme')]).toEqual([1, true])
   expect(unwrap(await acme.root('listOperators', {})).items.map(({ name, roles }) => [name, roles])).toEqual([
     ['root', ['admin']],
@@ -133,10 +134,10 @@ test('J01 changes of tenants form a hash chain, and each entry becomes a leaf of
   ])
   const log = client(dev.url)
   const head = await eventually('the log has all entries', async () => {
-    const checkpoint = unwrap(await log('logCheckpoint', { query: { tenant: 'installation' } }))
+    const checkpoint = await logHead(log, 'installation')
     return checkpoint.size >= items.length ? checkpoint : undefined
   })
-  const leaves = unwrap(await log('logEntries', { query: { tenant: 'installation', from: 0 } })).items
+  const leaves = await logHashes(log, 'installation')
   expect(leaves.slice(0, items.length)).toEqual(items.map(({ hash }) => hash))
   const edge = dev.keys.keys.find(({ role }) => role === 'edge')
   expect(head.origin).toMatch(/\/installation$/)

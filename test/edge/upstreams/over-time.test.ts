@@ -6,6 +6,7 @@ import { type JournalEntry, verifyChain } from '../../../shared/evidence/journal
 import { LIMITS } from '../../../shared/limits.ts'
 import { eventually } from '../../support/eventually.ts'
 import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
+import { logHashes } from '../../support/log-reader.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
 import {
   answering,
@@ -181,9 +182,7 @@ test('J01 every registration, acceptance, withdrawal and quarantine is a chained
   expect(verifyChain(entries).ok).toBe(true)
   expect(verifyChain(entries.filter((entry) => entry !== own.at(1))).ok).toBe(false)
   await eventually('the log has a leaf for each entry', async () => {
-    const leaves = await everything<string>(
-      async ({ length: from }) => unwrap(await fixtures.root('logEntries', { query: { from } })).items,
-    )
+    const leaves = await logHashes(fixtures.root)
     return entries.every(({ hash }) => leaves.includes(hash)) || undefined
   })
 })

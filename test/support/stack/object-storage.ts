@@ -43,10 +43,10 @@ const { openDatabase } = (await import(/* @vite-ignore */ join(ROOT, 'edge/platf
 }
 
 /** The empty database of a new object of this class, which is a folder of `migrations/`. */
-export function newDatabase(object: string): Database {
+export function newDatabase(object: string, db = new DatabaseSync(':memory:')): Database {
   const schemas = JSON.parse(
     readFileSync(join(ROOT, 'migrations', object, 'schemas.json'), 'utf8'),
   ) as Schema['schemas']
   const migrations: Schema['migrations'] = { journal: { entries: [] }, migrations: {} }
-  return openDatabase(objectOn(new DatabaseSync(':memory:')), { migrations, schemas })
+  return openDatabase(objectOn(db), { migrations, schemas })
 }

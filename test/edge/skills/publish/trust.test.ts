@@ -6,10 +6,12 @@ import { describe, expect, test } from 'vitest'
 import { verifyCheckpoint } from '../../../../shared/evidence/checkpoint.ts'
 import type { JournalEntry } from '../../../../shared/evidence/journal.ts'
 import { verifyChain } from '../../../../shared/evidence/journal.ts'
-import { leafHash, verifyInclusion } from '../../../../shared/evidence/merkle.ts'
+import { inclusion, leafHash, verifyInclusion } from '../../../../shared/evidence/merkle.ts'
+import { overTiles, type Tile, tilePath } from '../../../../shared/evidence/tiles.ts'
 import { client as anonymous } from '../../../../shared/routes/client.ts'
 import type { Skill, SkillPackage } from '../../../../shared/wire/skills.ts'
 import { Fixtures, refusalOf, unwrap } from '../../../support/fixtures.ts'
+import { logHashes, logHead } from '../../../support/log-reader.ts'
 import { component, Publisher } from '../../../support/skills/skill.ts'
 import { sharedStack } from '../../../support/stack/stack.ts'
 
@@ -417,25 +419,20 @@ test('actions on skills form a hash chain, and each entry is a leaf of the signe
   await expect
     .poll(
       async () => {
-        const leaves: string[] = []
-        for (;;) {
-          const { items } = unwrap(await anyone('logEntries', { query: { from: leaves.length } }))
-          if (items.length === 0) break
-          leaves.push(...items)
-        }
-        index = leaves.indexOf(hash)
+        index = (await logHashes(anyone)).indexOf(hash)
         return index
       },
       { timeout: 15_000 },
     )
     .toBeGreaterThanOrEqual(0)
-  const { note, origin } = unwrap(await anyone('logCheckpoint', {}))
+  const { note, origin } = await logHead(anyone)
   const { keys } = unwrap(await anyone('keys', {}))
   const head = verifyCheckpoint(note, origin, keys.find(({ role }) => role === 'edge')?.x ?? '')
   if (!head.ok) throw new Error(head.error)
   const { size, root } = head.value
-  const { proof, leaf } = unwrap(await anyone('logProof', { query: { index, size } }))
-  expect(leaf).toBe(leafHash(Buffer.from(hash, 'hex')))
+  const tileOf = (tile: Tile) => anyone('logTile', { params: { tenant: 'default', tile: tilePath(tile) } })
+  const proof = unwrap(await overTiles(size, tileOf, (read) => inclusion(index, size, read)))
+  const leaf = leafHash(Buffer.from(hash, 'hex'))
   expect(verifyInclusion({ leaf, index, size, proof, root })).toBe(true)
   const calls = unwrap(await fixtures.root('listEndedCalls', { query: { last: 100 } })).items
   expect(calls.filter(({ call }) => call === '')).toEqual([]) // none of them is listed as a call

@@ -1,0 +1,105 @@
+// Signed heads of logs: whether the edge signed one, and whether it continues the last one that this
+// user has seen. The edge's operator could otherwise show different logs to different people, or the
+// log of yesterday to everybody.
+
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { sha256 } from '../../shared/bytes/json.ts'
+import type { Check } from '../../shared/evidence/checks.ts'
+import { type Checkpoint, verifyCheckpoint } from '../../shared/evidence/checkpoint.ts'
+import { type Keys, undatedEdgeKeys } from '../../shared/evidence/keys.ts'
+import { consistency, verifyConsistency } from '../../shared/evidence/merkle.ts'
+import { overTiles, type ReadTile } from '../../shared/evidence/tiles.ts'
+import { Time } from '../../shared/fields.ts'
+import { err, ok, type Result } from '../../shared/result.ts'
+import { type Trouble, trouble } from '../shell/command.ts'
+import { checkpointsFolder } from '../shell/config.ts'
+import { readJson, saveBytes } from '../shell/files.ts'
+import { time } from '../shell/terminal-text.ts'
+
+/** A head with the note that signs it. */
+export type SignedHead = Checkpoint & { readonly note: string }
+
+export const SIGNED = 'the edge signed the checkpoint of the tenant’s log'
+export const CONTINUES = 'the log continues the checkpoint that you saw before'
+
+/** Reads a note as the head of the log of the keys' tenant. */
+export function signedHead(note: string, keys: Keys): Result<SignedHead, string> {
+  const [origin = ''] = note.split('\n', 1)
+  if (origin.slice(origin.indexOf('/') + 1) !== keys.tenant)
+    return err(`it is not of the log of \`${keys.tenant}\``)
+  let fault = 'the key file has no key of the edge that is still trusted'
+  for (const { x } of undatedEdgeKeys(keys)) {
+    const head = verifyCheckpoint(note, origin, x)
+    if (head.ok) return ok({ ...head.value, note })
+    fault = head.error
+  }
+  return err(fault)
+}
+
+const Seen = z.strictObject({ note: z.string(), at_ms: Time })
+export type SeenHead = SignedHead & { readonly at_ms: number }
+
+const fileName = (origin: string): string => `${sha256(origin)}.json`
+const fileOf = (origin: string): string => join(checkpointsFolder(), fileName(origin))
+
+/** The head of this log that this user saw last; undefined if there is none. */
+export function seenHead(origin: string, keys: Keys): Result<SeenHead | undefined, Trouble> {
+  const file = fileOf(origin)
+  if (!existsSync(file)) return ok(undefined)
+  const json = readJson(file)
+  if (!json.ok) return json
+  const seen = Seen.safeParse(json.value)
+  const head = seen.success ? signedHead(seen.data.note, keys) : err('it is not a checkpoint of ours')
+  return seen.success && head.ok
+    ? ok({ ...head.value, at_ms: seen.data.at_ms })
+    : err(
+        trouble(
+          'unreadable',
+          `\`${file}\`, the checkpoint that you saw before, is not signed by these keys`,
+          'check that the key file is the right one; remove the checkpoint only if you no longer trust it',
+        ),
+      )
+}
+
+/** Keeps a head that has been compared with the one before. */
+export function keepHead({ origin, note }: SignedHead): Result<string, Trouble> {
+  const text = JSON.stringify({ note, at_ms: Date.now() } satisfies z.infer<typeof Seen>)
+  return saveBytes(checkpointsFolder(), fileName(origin), Buffer.from(text), true)
+}
+
+/** The sentence for a head that contradicts the one that was seen before. Both notes are evidence. */
+export function contradiction(seen: SeenHead, head: SignedHead): string {
+  const before = `you saw ${seen.size} leaves at ${time(seen.at_ms)}`
+  const kept = `that checkpoint is in ${fileOf(seen.origin)}`
+  if (head.size < seen.size)
+    return `the log was rolled back: ${before}, and now it has ${head.size}. Either leaves were removed, or the edge runs on an older state; ${kept}`
+  return `the log was forked: ${before}, and the log of ${head.size} leaves does not begin with them. Its past was rewritten, or you are shown another log than before; ${kept}`
+}
+
+/** Whether `head` continues what was seen before, as the log's tiles prove. */
+export async function continuity(
+  seen: SeenHead | undefined,
+  head: SignedHead,
+  readTile: ReadTile<Trouble>,
+): Promise<Result<Check[], Trouble>> {
+  if (seen === undefined) return ok([])
+  const proven = head.size < seen.size ? ok(false) : await isContinued(seen, head, readTile)
+  if (!proven.ok) return proven
+  const detail = proven.value ? {} : { detail: contradiction(seen, head) }
+  return ok([{ name: CONTINUES, ok: proven.value, ...detail }])
+}
+
+/** Whether tiles prove that the log of `from` is the beginning of the log of `to`. */
+export async function isContinued(
+  from: Checkpoint,
+  to: Checkpoint,
+  readTile: ReadTile<Trouble>,
+): Promise<Result<boolean, Trouble>> {
+  const [m, n] = [from.size, to.size]
+  const proof = await overTiles(n, readTile, (read) => consistency(m, n, read))
+  return proof.ok
+    ? ok(verifyConsistency({ m, rootM: from.root, n, rootN: to.root, proof: proof.value }))
+    : proof
+}

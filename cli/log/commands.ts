@@ -1,0 +1,177 @@
+// `countersign log checkpoint|prove|consistency`: what anybody can ask a tenant's log, and have
+// proven.
+
+import type { Check } from '../../shared/evidence/checks.ts'
+import { entryHash, type JournalEntry } from '../../shared/evidence/journal.ts'
+import type { Keys } from '../../shared/evidence/keys.ts'
+import { verifyInclusion } from '../../shared/evidence/merkle.ts'
+import { hashOfEntry } from '../../shared/evidence/tiles.ts'
+import { PATTERNS, splitId } from '../../shared/ids.ts'
+import { err, ok, type Result } from '../../shared/result.ts'
+import { KEY_FILES, trustedKeys, verdict } from '../calls/verify.ts'
+import { type Command, command, type Trouble, usage } from '../shell/command.ts'
+import type { Api } from '../shell/edge-api.ts'
+import { writeText } from '../shell/files.ts'
+import { time } from '../shell/terminal-text.ts'
+import {
+  continuity,
+  isContinued,
+  keepHead,
+  type SeenHead,
+  SIGNED,
+  type SignedHead,
+  seenHead,
+  signedHead,
+} from './checkpoints.ts'
+import { edgeLog, type LogSource, readNote } from './sources.ts'
+import { exportLog, verifyLog } from './verify.ts'
+
+/** The checks of a head, and the head if it is signed. */
+type Examined = { readonly checks: readonly Check[]; readonly head?: SignedHead; readonly seen?: SeenHead }
+
+/** Checks a note, and compares it with the one that was seen before. */
+async function examine(note: string, keys: Keys, source: LogSource): Promise<Result<Examined, Trouble>> {
+  const head = signedHead(note, keys)
+  if (!head.ok) return ok({ checks: [{ name: SIGNED, ok: false, detail: head.error }] })
+  const seen = seenHead(head.value.origin, keys)
+  if (!seen.ok) return seen
+  const continued = await continuity(seen.value, head.value, source.readTile)
+  if (!continued.ok) return continued
+  const checks = [{ name: SIGNED, ok: true }, ...continued.value]
+  if (checks.every((check) => check.ok)) {
+    const kept = keepHead(head.value)
+    if (!kept.ok) return kept
+  }
+  return ok({ checks, head: head.value, ...(seen.value === undefined ? {} : { seen: seen.value }) })
+}
+
+function aboutHead({ origin, size, root }: SignedHead, seen?: SeenHead): Record<string, string> {
+  const before = seen === undefined ? 'nothing' : `${seen.size} leaves, at ${time(seen.at_ms)}`
+  return { log: origin, leaves: String(size), root, 'seen before': before }
+}
+
+const checkpoint = command({
+  words: ['log', 'checkpoint'],
+  args: {},
+  flags: {
+    ...KEY_FILES,
+    output: { value: 'FILE', short: 'o', what: 'also write the signed checkpoint to a file' },
+  },
+  does: 'Check the signed head of the tenant’s log, and that the log continues the head that you saw before',
+  key: 'none',
+  exits: '0 it is signed and continues; 1 it is not, or the edge can’t be asked',
+  examples: ['countersign log checkpoint --keys keys.json -o monday.checkpoint'],
+  async run({ flags, api, paint }) {
+    const keys = trustedKeys(flags, paint)
+    if (!keys.ok) return keys.error
+    const source = edgeLog(api, keys.value.tenant)
+    const note = await source.checkpoint()
+    if (!note.ok) return note
+    const examined = await examine(note.value, keys.value, source)
+    if (!examined.ok) return examined
+    const { checks, head, seen } = examined.value
+    if (flags.output !== undefined) {
+      const written = writeText(flags.output, note.value)
+      if (!written.ok) return written
+    }
+    return verdict(checks, head === undefined ? {} : aboutHead(head, seen), paint)
+  },
+})
+
+const consistency = command({
+  words: ['log', 'consistency'],
+  args: {
+    OLD: 'an earlier checkpoint, from `countersign log checkpoint -o`',
+    'NEW?': 'a later one (default: the log’s checkpoint now)',
+  },
+  flags: { ...KEY_FILES },
+  does: 'Check that the log of one checkpoint is the beginning of the log of another',
+  key: 'none',
+  exits: '0 it is; 1 it is not, or the log can’t be read',
+  examples: ['countersign log consistency monday.checkpoint --keys keys.json'],
+  async run({ args, flags, api, paint }) {
+    const keys = trustedKeys(flags, paint)
+    if (!keys.ok) return keys.error
+    const source = edgeLog(api, keys.value.tenant)
+    const notes = [
+      readNote(args.OLD),
+      args.NEW === undefined ? await source.checkpoint() : readNote(args.NEW),
+    ]
+    const heads: SignedHead[] = []
+    for (const note of notes) {
+      if (!note.ok) return note
+      const head = signedHead(note.value, keys.value)
+      if (!head.ok) return verdict([{ name: SIGNED, ok: false, detail: head.error }], {}, paint)
+      heads.push(head.value)
+    }
+    const [old, now] = heads as [SignedHead, SignedHead] // two notes
+    const signed = { name: 'the edge signed both checkpoints', ok: true }
+    const ordered = {
+      name: 'both are of the same log, the earlier one first',
+      ok: old.origin === now.origin && old.size <= now.size,
+    }
+    if (!ordered.ok) return verdict([signed, ordered], {}, paint)
+    const continued = await isContinued(old, now, source.readTile)
+    if (!continued.ok) return continued
+    const checks = [
+      signed,
+      ordered,
+      { name: 'the log of the later one begins with the log of the earlier one', ok: continued.value },
+    ]
+    return verdict(checks, { log: now.origin, leaves: `${old.size}, then ${now.size}` }, paint)
+  },
+})
+
+const prove = command({
+  words: ['log', 'prove'],
+  args: { CALL: 'the id of an ended call' },
+  flags: { ...KEY_FILES },
+  does: 'Check that the end of a call, as its run’s journal has it, is in the tenant’s log',
+  key: 'either',
+  exits: '0 it is; 1 it is not, or not yet',
+  examples: ['countersign log prove call_01ABC…_1 --keys keys.json'],
+  async run({ args: { CALL: call }, flags, api, paint }) {
+    if (!PATTERNS.call.test(call))
+      return err(usage('`CALL` is not the id of a call; those look like call_01ABC…_1'))
+    const keys = trustedKeys(flags, paint)
+    if (!keys.ok) return keys.error
+    const { tenant } = keys.value
+    const proven = await api('logProof', { params: { tenant, call } })
+    if (!proven.ok) return proven
+    const { index, hash, proof, checkpoint: note } = proven.value
+    const examined = await examine(note, keys.value, edgeLog(api, tenant))
+    if (!examined.ok) return examined
+    const { head, seen } = examined.value
+    const end = await endOf(api, call)
+    if (!end.ok) return end
+    const isEnd = end.value !== undefined && end.value.hash === hash && entryHash(end.value) === hash
+    const checks = [
+      ...examined.value.checks,
+      { name: 'the leaf is the journal entry that ends the call', ok: isEnd },
+      {
+        name: 'the leaf is in the log under this checkpoint',
+        ok: head !== undefined && verifyInclusion({ leaf: hashOfEntry(hash), index, proof, ...head }),
+      },
+    ]
+    const about =
+      head === undefined ? {} : { call, leaf: String(index), entry: hash, ...aboutHead(head, seen) }
+    return verdict(checks, about, paint)
+  },
+})
+
+/** The journal entry that ends a call. */
+async function endOf(api: Api, call: string): Promise<Result<JournalEntry | undefined, Trouble>> {
+  const params = { run: splitId(call).run }
+  for (let after = 0; ; ) {
+    const page = await api('readJournal', { params, query: { after } })
+    if (!page.ok) return page
+    const end = page.value.items.find(
+      (entry) => entry.call === call && entry.body['attestation'] !== undefined,
+    )
+    const last = page.value.items.at(-1)
+    if (end !== undefined || last === undefined) return ok(end)
+    after = last.seq
+  }
+}
+
+export const LOG: readonly Command[] = [checkpoint, prove, consistency, exportLog, verifyLog]

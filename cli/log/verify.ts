@@ -1,0 +1,97 @@
+// `countersign log export` and `countersign log verify`: all evidence of a tenant and its log, from
+// the edge or from a folder. An export is verified while it is written.
+
+import type { Keys } from '../../shared/evidence/keys.ts'
+import { PATTERNS } from '../../shared/ids.ts'
+import { err, ok, type Result } from '../../shared/result.ts'
+import { parseTime } from '../calls/lists.ts'
+import { KEY_FILES, trustedKeys, verdict } from '../calls/verify.ts'
+import { type CommandResult, command, type Trouble, usage } from '../shell/command.ts'
+import { reason } from '../shell/files.ts'
+import type { Paint } from '../shell/terminal-text.ts'
+import { type Evidence, type Extent, edgeEvidence, folderEvidence, recorded } from './evidence.ts'
+import { verifyEvidence } from './verify-log.ts'
+
+const TIME = 'a time such as 2026-11-19T08:00:00Z, or 30m, 12h or 7d for that long ago'
+const EXTENT = {
+  since: { value: 'TIME', what: `only runs that were created after this: ${TIME}` },
+  until: { value: 'TIME', what: `only runs that were created before this: ${TIME}` },
+  run: { value: 'RUN', what: 'only this run, and those that are stored with it' },
+} as const
+type ExtentFlags = { readonly [K in keyof typeof EXTENT]: string | undefined }
+export const exportLog = command({
+  words: ['log', 'export'],
+  args: { DIR: 'the folder to write to; an earlier export there is continued' },
+  flags: { ...EXTENT, ...KEY_FILES },
+  does: 'Export runs, the tenant’s journals and the log to a folder, and verify them on the way; `countersign log verify DIR` verifies them again, offline',
+  key: 'operator',
+  exits: '0 exported and verified; 1 not verified, or failed',
+  examples: ['countersign log export /backups/log --keys keys.json --since 7d'],
+  async run({ args, flags, api, paint }) {
+    const keys = trustedKeys(flags, paint)
+    if (!keys.ok) return keys.error
+    const extent = extentOf(flags)
+    if (!extent.ok) return extent
+    const evidence = recorded(edgeEvidence(api, keys.value.tenant, extent.value), args.DIR)
+    return verified(evidence, keys.value, isPart(flags), paint)
+  },
+})
+
+export const verifyLog = command({
+  words: ['log', 'verify'],
+  args: { 'DIR?': 'a folder from `countersign log export`, which needs no edge (default: ask the edge)' },
+  flags: {
+    ...EXTENT,
+    part: {
+      what: 'with DIR: it has the runs of a period or a single run; without this, each leaf of the log must be in it',
+    },
+    ...KEY_FILES,
+  },
+  does: 'Verify the whole log or a part of it: signatures, journals, grants, and that the log has each end of a call once and nothing else',
+  key: 'operator',
+  keyForArgument: 'offline',
+  exits: '0 verified; 1 not verified, or the evidence can’t be read',
+  examples: [
+    'countersign log verify --keys keys.json',
+    'countersign log verify --run run_01ABC… --keys keys.json',
+    'countersign log verify /backups/log --part --keys keys.json',
+  ],
+  async run({ args, flags, api, paint }) {
+    const keys = trustedKeys(flags, paint)
+    if (!keys.ok) return keys.error
+    const extent = extentOf(flags)
+    if (!extent.ok) return extent
+    if (args.DIR === undefined)
+      return flags.part
+        ? err(usage('`--part` needs a folder; name a period or a run instead'))
+        : verified(edgeEvidence(api, keys.value.tenant, extent.value), keys.value, isPart(flags), paint)
+    return isPart(flags)
+      ? err(usage('a folder is verified as a whole: leave out `--since`, `--until` and `--run`'))
+      : verified(folderEvidence(args.DIR), keys.value, flags.part, paint)
+  },
+})
+
+function extentOf({ since, until, run }: ExtentFlags): Result<Extent, Trouble> {
+  const [from, to] = [parseTime('--since', since), parseTime('--until', until)]
+  if (!from.ok) return from
+  if (!to.ok) return to
+  if (run === undefined) return ok({ since: from.value, until: to.value })
+  if (since !== undefined || until !== undefined)
+    return err(usage('`--run` needs no `--since` and no `--until`'))
+  return PATTERNS.run.test(run)
+    ? ok({ run })
+    : err(usage('`--run` is not the id of a run; those look like run_01ABC…'))
+}
+
+const isPart = ({ since, until, run }: ExtentFlags): boolean =>
+  since !== undefined || until !== undefined || run !== undefined
+
+async function verified(evidence: Evidence, keys: Keys, part: boolean, paint: Paint): CommandResult {
+  try {
+    const done = await verifyEvidence(evidence, keys, part)
+    return done.ok ? verdict(done.value.checks, done.value.about, paint) : done
+  } catch (thrown) {
+    if (!(thrown instanceof Error && 'syscall' in thrown)) throw thrown // a bug
+    return err({ exit: 1, code: 'unreadable', detail: `the folder can’t be read: ${reason(thrown)}` })
+  }
+}

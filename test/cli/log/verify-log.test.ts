@@ -1,0 +1,247 @@
+// Promise: the command line notices a log that was forked or rolled back, a log that has other
+// entries than the evidence, and a checkpoint that the edge did not sign.
+
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { continuity, isContinued, keepHead, seenHead, signedHead } from '../../../cli/log/checkpoints.ts'
+import type { Evidence } from '../../../cli/log/evidence.ts'
+import { verifyEvidence } from '../../../cli/log/verify-log.ts'
+import { signCheckpoint } from '../../../shared/evidence/checkpoint.ts'
+import type { Signer } from '../../../shared/evidence/dsse.ts'
+import { entryHash, GENESIS, type JournalEntry } from '../../../shared/evidence/journal.ts'
+import { KEYS_FORMAT, type KeyEntry, type Keys } from '../../../shared/evidence/keys.ts'
+import type { Tile } from '../../../shared/evidence/tiles.ts'
+import { ok } from '../../../shared/result.ts'
+import { MerkleDefinition } from '../../support/merkle-definition.ts'
+import { newSigner } from '../../support/worker/peer-worker.ts'
+
+const ORIGIN = 'edge.example/acme'
+const edge = newSigner()
+const keyOf = ({ kid, x }: Signer): KeyEntry => ({
+  kid,
+  kty: 'OKP',
+  crv: 'Ed25519',
+  x,
+  role: 'edge',
+  from_ms: 0,
+  until_ms: null,
+  status: 'active',
+})
+const keys: Keys = { format: KEYS_FORMAT, tenant: 'acme', keys: [keyOf(edge)], chain: [] }
+
+let state: string
+const before = process.env['XDG_STATE_HOME']
+beforeEach(() => {
+  state = mkdtempSync(join(tmpdir(), 'countersign-seen-'))
+  process.env['XDG_STATE_HOME'] = state
+})
+afterEach(() => {
+  rmSync(state, { recursive: true })
+  if (before === undefined) delete process.env['XDG_STATE_HOME']
+  else process.env['XDG_STATE_HOME'] = before
+})
+
+/** A journal of this many entries, of which `change` may be others. */
+function journal(count: number, change: (seq: number) => object = () => ({})): JournalEntry[] {
+  const entries: JournalEntry[] = []
+  for (let seq = 1; seq <= count; seq++) {
+    const prev = entries.at(-1)?.hash ?? GENESIS.hash
+    const entry = {
+      seq,
+      at_ms: 1,
+      kind: 'retention.put',
+      call: null,
+      body: { days: seq, ...change(seq) },
+      prev,
+    }
+    entries.push({ ...entry, hash: entryHash(entry) })
+  }
+  return entries
+}
+
+/** A log with these leaves. */
+class Log {
+  readonly #tree: MerkleDefinition
+  readonly #hashes: readonly string[]
+
+  constructor(entries: readonly { readonly hash: string }[]) {
+    this.#hashes = entries.map(({ hash }) => hash)
+    this.#tree = new MerkleDefinition(this.#hashes.map((hash) => Buffer.from(hash, 'hex')))
+  }
+
+  note(size = this.#hashes.length, signer = edge, origin = ORIGIN): string {
+    return signCheckpoint({ origin, size, root: this.#tree.hash(0, size) }, signer)
+  }
+
+  readonly readTile = async ({ level, index, width }: Tile) => {
+    const places = Array.from({ length: width }, (_, i) => index * 256 + i)
+    const at = (i: number) =>
+      level === 'entries'
+        ? `0020${this.#hashes[i]}`
+        : this.#tree.hash(i * 256 ** level, (i + 1) * 256 ** level)
+    return ok(Buffer.from(places.map(at).join(''), 'hex'))
+  }
+}
+
+const head = (note: string) => {
+  const read = signedHead(note, keys)
+  if (!read.ok) throw new Error(read.error)
+  return read.value
+}
+
+describe('the checkpoint that was seen before', () => {
+  const log = new Log(journal(600))
+  const forked = new Log(journal(600, (seq) => (seq === 7 ? { by: 'mallory' } : {})))
+  const compared = async (seen: string, now: string, { readTile }: Log) => {
+    keepHead(head(seen))
+    const kept = seenHead(ORIGIN, keys)
+    if (!kept.ok) throw new Error(kept.error.detail)
+    const checks = await continuity(kept.value, head(now), readTile)
+    return checks.ok
+      ? checks.value.map(({ ok: holds, detail = '' }) => `${holds} ${detail.split(':')[0]}`)
+      : checks.error
+  }
+
+  test('a log that has grown, or has not, continues it', async () => {
+    expect(await continuity(undefined, head(log.note(3)), log.readTile)).toEqual(ok([]))
+    expect(await compared(log.note(300), log.note(600), log)).toEqual(['true '])
+    expect(await compared(log.note(600), log.note(600), log)).toEqual(['true '])
+    expect(await compared(log.note(0), log.note(1), log)).toEqual(['true '])
+  })
+
+  test('a log with fewer leaves was rolled back', async () => {
+    expect(await compared(log.note(300), log.note(299), log)).toEqual(['false the log was rolled back'])
+  })
+
+  test('a log with another past was forked, also if it has as many leaves', async () => {
+    expect(await compared(log.note(300), forked.note(600), forked)).toEqual(['false the log was forked'])
+    expect(await compared(log.note(300), forked.note(600), log)).toEqual(['false the log was forked'])
+    expect(await compared(log.note(600), forked.note(600), forked)).toEqual(['false the log was forked'])
+  })
+
+  test('two checkpoints of one log are consistent, and those of a fork are not', async () => {
+    expect(await isContinued(head(log.note(5)), head(log.note(600)), log.readTile)).toEqual(ok(true))
+    expect(await isContinued(head(log.note(7)), head(forked.note(600)), forked.readTile)).toEqual(ok(false))
+  })
+
+  test('a note is a checkpoint only if the edge signed it, and for the log of this tenant', () => {
+    expect(signedHead(log.note(5), keys).ok).toBe(true)
+    expect(signedHead(log.note(5, newSigner()), keys).ok).toBe(false)
+    expect(signedHead(log.note(5, edge, 'edge.example/other'), keys)).toEqual({
+      ok: false,
+      error: 'it is not of the log of `acme`',
+    })
+    expect(signedHead(log.note(5), { ...keys, keys: [{ ...keyOf(edge), role: 'worker' }] }).ok).toBe(false)
+    expect(signedHead(log.note(5), { ...keys, keys: [{ ...keyOf(edge), status: 'retired' }] }).ok).toBe(true)
+    const distrusted = { ...keyOf(edge), status: 'distrusted', distrusted_from_ms: 9 } as const
+    expect(signedHead(log.note(5), { ...keys, keys: [distrusted] }).ok).toBe(false)
+    expect(signedHead(log.note(5).replace('\n5\n', '\n6\n'), keys).ok).toBe(false)
+  })
+
+  test('a kept checkpoint that these keys have not signed is not taken for nothing', () => {
+    keepHead(head(log.note(5)))
+    const others: Keys = { ...keys, keys: [keyOf(newSigner())] }
+    expect(seenHead(ORIGIN, others)).toMatchObject({ ok: false, error: { code: 'unreadable' } })
+    expect(seenHead('edge.example/never', keys)).toEqual(ok(undefined))
+  })
+})
+
+describe('the log and the evidence', () => {
+  const entries = journal(600)
+  const evidenceOf = (
+    log: Log,
+    { first = log.note(), last = log.note(), journals = [entries.slice(0, 300), entries.slice(300)] } = {},
+  ): Evidence => ({
+    isLive: false,
+    before: async () => ok(first),
+    checkpoint: async () => ok(last),
+    readTile: log.readTile,
+    async *parts() {
+      // no runs
+    },
+    async *journals() {
+      for (const page of journals) yield ok({ journal: 'tenant', entries: page })
+    },
+  })
+  /** The failed checks. */
+  const failed = async (evidence: Evidence, isPart = false): Promise<string[]> => {
+    const done = await verifyEvidence(evidence, keys, isPart)
+    if (!done.ok) throw new Error(done.error.detail)
+    return done.value.checks.filter((check) => !check.ok).map(({ name, detail }) => `${name}: ${detail}`)
+  }
+  const log = new Log(entries)
+
+  test('a log that has each entry once and nothing else is verified, and its head is kept', async () => {
+    expect(await failed(evidenceOf(log))).toEqual([])
+    expect(seenHead(ORIGIN, keys)).toMatchObject({ value: { size: 600 } })
+    expect(await failed(evidenceOf(new Log([]), { journals: [] }), true)).toEqual([])
+  })
+
+  test('an entry that the log lacks is named', async () => {
+    const without = new Log(entries.filter(({ seq }) => seq !== 257))
+    expect(await failed(evidenceOf(without))).toEqual([
+      'the log has each end of a call, and each entry of the tenant’s journals, once: tenant, entry 257: the log does not have it',
+    ])
+  })
+
+  test('a leaf that is in the log twice is named', async () => {
+    const twice = new Log([...entries, ...entries.slice(4, 5)])
+    expect(await failed(evidenceOf(twice))).toEqual([
+      'the log has each end of a call, and each entry of the tenant’s journals, once: leaf 600: it is in the log twice',
+    ])
+  })
+
+  test('a leaf without an entry fails, unless the evidence is a part or the leaf is newer', async () => {
+    const [foreign] = journal(1, () => ({ by: 'mallory' }))
+    const more = new Log([...entries, ...(foreign === undefined ? [] : [foreign])])
+    expect(await failed(evidenceOf(more))).toEqual([
+      `the log has nothing else: leaf 600: no exported journal has the entry ${foreign?.hash}`,
+    ])
+    expect(await failed(evidenceOf(more), true)).toEqual([])
+    expect(await failed(evidenceOf(more, { first: log.note() }))).toEqual([])
+  })
+
+  test('entries with another root than the signed one fail', async () => {
+    const other = new Log(journal(600, (seq) => (seq === 600 ? { by: 'mallory' } : {})))
+    const names = await failed(evidenceOf(log, { first: log.note(3), last: other.note() }))
+    expect(names).toEqual([
+      `the entries of the log have the root that the edge signed: ${ORIGIN}: the entries of 600 leaves have another root`,
+    ])
+    expect(await failed(evidenceOf(log, { first: other.note() }))).toHaveLength(1)
+  })
+
+  test('a journal that was changed fails', async () => {
+    const changed = entries.map((entry) => (entry.seq === 300 ? { ...entry, at_ms: 2 } : entry))
+    expect(await failed(evidenceOf(log, { journals: [changed] }))).toEqual([
+      'the tenant’s own journals are whole: tenant: entry 300: `hash` does not match the entry',
+    ])
+  })
+
+  test('a live log that is older than the one seen before was rolled back; a folder may be older', async () => {
+    keepHead(head(log.note()))
+    const older = evidenceOf(new Log(entries.slice(0, 300)), { journals: [entries.slice(0, 300)] })
+    expect(await failed(older)).toEqual([])
+    expect(seenHead(ORIGIN, keys)).toMatchObject({ value: { size: 600 } })
+    expect(await failed({ ...older, isLive: true })).toEqual([
+      expect.stringContaining('the log was rolled back'),
+    ])
+  })
+
+  test('a folder whose log has another past than the one seen before was forked', async () => {
+    const other = journal(700, (seq) => (seq === 7 ? { by: 'mallory' } : {}))
+    keepHead(head(log.note()))
+    expect(await failed(evidenceOf(new Log(other), { journals: [other] }))).toEqual([
+      expect.stringContaining('the log was forked'),
+    ])
+  })
+
+  test('an unsigned checkpoint, before or after, ends the verification', async () => {
+    const stranger = log.note(600, newSigner())
+    for (const notes of [{ first: stranger }, { last: stranger }])
+      expect(await failed(evidenceOf(log, notes))).toEqual([
+        expect.stringContaining('the edge signed the checkpoint of the tenant’s log'),
+      ])
+  })
+})
