@@ -80,7 +80,7 @@ describe('help', () => {
 })
 
 describe('usage errors', () => {
-  test.each([
+  test.concurrent.each([
     ['an unknown command', ['cal', 'x'], 'there is no command `cal` (did you mean `call`?)'],
     [
       'an unknown second word',
@@ -128,7 +128,7 @@ describe('usage errors', () => {
     expect(ran.code).toBe(2)
   })
 
-  test('with --json a usage error is JSON on standard output', async () => {
+  test.concurrent('with --json a usage error is JSON on standard output', async () => {
     const ran = await countersign(['cal', '--json'], { env: NOWHERE })
     expect(JSON.parse(ran.out)).toEqual({
       error: { code: 'usage', detail: 'there is no command `cal` (did you mean `call`?)' },
@@ -138,7 +138,7 @@ describe('usage errors', () => {
 })
 
 describe('keys', () => {
-  test.each([
+  test.concurrent.each([
     [['keys', '--key', AGENT]],
     [['keys', `--key=${AGENT}`]],
     [['call', 'x', '--api-key', 'x']],
@@ -151,7 +151,7 @@ describe('keys', () => {
     expect(ran.code).toBe(2)
   })
 
-  test.each([
+  test.concurrent.each([
     ['no edge', {}, 'no edge is configured'],
     [
       'an address without a scheme',

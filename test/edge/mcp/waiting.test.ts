@@ -26,6 +26,70 @@ const error = async (exchange: McpExchange) => {
   return [exchange.status, error?.code]
 }
 
+// Most tests wait for heartbeats of the edge, so they run at the same time, the slowest first.
+
+test.concurrent('M06 a listener gets notifications about its tasks and its list of tools, and about nothing else', async () => {
+  const changing = await fixtures.agent({ tools: [sensitive] })
+  const theirs = new McpCalls(fixtures, changing)
+  const { client, meta, call } = await theirs.clientInRun('modern', TASKS)
+  const created = await client.call(sensitive, {}, { meta, wait: 0 })
+  const foreign = await (await calls.clientInRun('modern', TASKS)).client.call(
+    sensitive,
+    { text: 'other' },
+    { wait: 0 },
+  )
+  const notifications = {
+    toolsListChanged: true,
+    promptsListChanged: true,
+    taskIds: [created['taskId'], foreign['taskId'], 'x', 5],
+  }
+  const exchange = await client.send('subscriptions/listen', { notifications }, { id: 'listen' })
+  const _meta = { 'io.modelcontextprotocol/subscriptionId': 'listen' }
+  await exchange.until('the first state', ({ messages }) => (messages.length >= 2 ? true : undefined))
+  expect(exchange.messages[0]).toEqual({
+    jsonrpc: '2.0',
+    method: 'notifications/subscriptions/acknowledged',
+    params: { notifications: { toolsListChanged: true, taskIds: [created['taskId']] }, _meta },
+  })
+  await theirs.answer(call(1), 'approve')
+  await peer.run(call(1), { stdout: 'sent' })
+  const completed = await exchange.until('the end', ({ messages }) =>
+    messages.find(({ params }) => params?.['status'] === 'completed'),
+  )
+  expect(completed).toMatchObject({
+    method: 'notifications/tasks',
+    params: { taskId: created['taskId'], result: { content: [{ text: 'sent' }] }, _meta },
+  })
+  unwrap(
+    await fixtures.root('putAgent', {
+      params: { name: changing.name },
+      body: { tools: [sensitive, tool], pool: fixtures.pool },
+    }),
+  )
+  await exchange.until('the change', ({ messages }) =>
+    messages.find(
+      ({ method, params }) =>
+        method === 'notifications/tools/list_changed' && params?.['_meta'] !== undefined,
+    ),
+  )
+  unwrap(await fixtures.root('deleteAgent', { params: { name: changing.name } }))
+  expect((await exchange.answer(15_000)).error?.code ?? 'ended').toBeDefined()
+  await exchange.end()
+})
+
+test.concurrent('M07 a held request ends when its key is revoked or its agent loses the permission', async () => {
+  const inEra = async (era: (typeof ERAS)[number]): Promise<void> => {
+    const gone = await fixtures.agent()
+    const { client, meta } = await new McpCalls(fixtures, gone).clientInRun(era)
+    const exchange = await client.send('tools/call', { name: sensitive, arguments: {} }, { meta, wait: 60 })
+    unwrap(await fixtures.root('deleteAgent', { params: { name: gone.name } }))
+    const { error } = await exchange.answer(10_000)
+    expect([error?.code, error?.data?.['code']]).toEqual([401, 'unauthenticated'])
+    await exchange.end()
+  }
+  await Promise.all(ERAS.map(inEra))
+})
+
 test.concurrent('a held request streams a comment each `mcp_heartbeat_ms`, and progress, and ends with the answer', async () => {
   const inEra = async (era: (typeof ERAS)[number]): Promise<void> => {
     const { client, meta, call } = await calls.clientInRun(era)
@@ -294,19 +358,6 @@ test.concurrent('M05 requests beyond those that an agent may hold are answered a
   expect(texts.filter((text) => text.includes('said no'))).toHaveLength(LIMITS.mcp_holds_agent)
 })
 
-test.concurrent('M07 a held request ends when its key is revoked or its agent loses the permission', async () => {
-  const inEra = async (era: (typeof ERAS)[number]): Promise<void> => {
-    const gone = await fixtures.agent()
-    const { client, meta } = await new McpCalls(fixtures, gone).clientInRun(era)
-    const exchange = await client.send('tools/call', { name: sensitive, arguments: {} }, { meta, wait: 60 })
-    unwrap(await fixtures.root('deleteAgent', { params: { name: gone.name } }))
-    const { error } = await exchange.answer(10_000)
-    expect([error?.code, error?.data?.['code']]).toEqual([401, 'unauthenticated'])
-    await exchange.end()
-  }
-  await Promise.all(ERAS.map(inEra))
-})
-
 test.concurrent('M06 a legacy client cancels its request by its id, and only within its own session', async () => {
   const session = async () => {
     const client = new McpClient(fixtures.url, agent.key, 'legacy')
@@ -418,55 +469,6 @@ test.concurrent('a progress message has at most 200 characters of a line (`mcp_p
     return exchange.messages.some(({ params }) => params?.['message'] === 'a'.repeat(200))
   })
   await peer.settle(claim, { stdout: written })
-  await exchange.end()
-})
-
-test.concurrent('M06 a listener gets notifications about its tasks and its list of tools, and about nothing else', async () => {
-  const changing = await fixtures.agent({ tools: [sensitive] })
-  const theirs = new McpCalls(fixtures, changing)
-  const { client, meta, call } = await theirs.clientInRun('modern', TASKS)
-  const created = await client.call(sensitive, {}, { meta, wait: 0 })
-  const foreign = await (await calls.clientInRun('modern', TASKS)).client.call(
-    sensitive,
-    { text: 'other' },
-    { wait: 0 },
-  )
-  const notifications = {
-    toolsListChanged: true,
-    promptsListChanged: true,
-    taskIds: [created['taskId'], foreign['taskId'], 'x', 5],
-  }
-  const exchange = await client.send('subscriptions/listen', { notifications }, { id: 'listen' })
-  const _meta = { 'io.modelcontextprotocol/subscriptionId': 'listen' }
-  await exchange.until('the first state', ({ messages }) => (messages.length >= 2 ? true : undefined))
-  expect(exchange.messages[0]).toEqual({
-    jsonrpc: '2.0',
-    method: 'notifications/subscriptions/acknowledged',
-    params: { notifications: { toolsListChanged: true, taskIds: [created['taskId']] }, _meta },
-  })
-  await theirs.answer(call(1), 'approve')
-  await peer.run(call(1), { stdout: 'sent' })
-  const completed = await exchange.until('the end', ({ messages }) =>
-    messages.find(({ params }) => params?.['status'] === 'completed'),
-  )
-  expect(completed).toMatchObject({
-    method: 'notifications/tasks',
-    params: { taskId: created['taskId'], result: { content: [{ text: 'sent' }] }, _meta },
-  })
-  unwrap(
-    await fixtures.root('putAgent', {
-      params: { name: changing.name },
-      body: { tools: [sensitive, tool], pool: fixtures.pool },
-    }),
-  )
-  await exchange.until('the change', ({ messages }) =>
-    messages.find(
-      ({ method, params }) =>
-        method === 'notifications/tools/list_changed' && params?.['_meta'] !== undefined,
-    ),
-  )
-  unwrap(await fixtures.root('deleteAgent', { params: { name: changing.name } }))
-  expect((await exchange.answer(15_000)).error?.code ?? 'ended').toBeDefined()
   await exchange.end()
 })
 

@@ -166,7 +166,7 @@ describe('processes', () => {
   })
 })
 
-describe('a workspace on disk', () => {
+describe.concurrent('a workspace on disk', () => {
   const WRITE = (folder: string, mib: number) => `
 import time
 for n in range(${mib}):

@@ -14,7 +14,7 @@ const LIMITS = {
   cpu_ms: 60_000,
 }
 const FILL = `
-time.sleep(3)
+time.sleep(1.5)
 print('filling', flush=True)
 os.posix_fallocate(os.open('full', 0o101), 0, 8 << 20)
 time.sleep(60)`

@@ -3,7 +3,7 @@
 // number.
 
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { LIMITS } from '../../../../shared/limits.ts'
+import { DEFAULT_SKILL_LIMITS, LIMITS } from '../../../../shared/limits.ts'
 import type { Call } from '../../../../shared/wire/calls.ts'
 import type { ChannelSpec, Delivery } from '../../../../shared/wire/channels.ts'
 import { signedBy, taking, WebhookReceiver } from '../../../support/channels/webhook-receiver.ts'
@@ -31,6 +31,7 @@ beforeAll(async () => {
   hurt = await HurtStack.start({
     worker: 'idle',
     loopbackChannels: { [new URL(WAITS_FOR).origin]: receiver.url },
+    limits: { lease_ms: DEFAULT_SKILL_LIMITS.timeout_ms + 1_000 }, // a skill's call has no heartbeats
   })
   code = await postingSkill()
   await acme.listBySoleAdmin(hurt.operator)
