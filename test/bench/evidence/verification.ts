@@ -26,7 +26,12 @@ const KINDS = {
 }
 type Kind = keyof typeof KINDS
 /** Milliseconds for one bundle, and for its signatures alone. */
-type Cost = { readonly kind: Kind; readonly bytes: number; readonly bundle: number; readonly floor: number }
+export type Cost = {
+  readonly kind: Kind
+  readonly bytes: number
+  readonly bundle: number
+  readonly floor: number
+}
 
 const WANTED = 2_000
 
@@ -68,7 +73,7 @@ function timeOf(work: () => void): number {
 }
 
 /** How many a second, if each kind is as frequent as the others. */
-const perSecond = (costs: readonly Cost[], of: 'bundle' | 'floor'): number =>
+export const perSecond = (costs: readonly Cost[], of: 'bundle' | 'floor'): number =>
   (1_000 * costs.length) / costs.reduce((sum, cost) => sum + cost[of], 0)
 
 export const verificationTables = (costs: readonly Cost[]): string[] => [
