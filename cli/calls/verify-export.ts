@@ -145,6 +145,8 @@ export class VerifiedExport {
 
   /** L2, L4: the claims and the end of each call. Another edition of a part has the same entries again. */
   #follow({ seq, hash, call, kind, body }: JournalEntry, run: string, at: string): void {
+    const { attestation } = body
+    if (typeof attestation === 'string') this.#named.add(attestation)
     const last = this.#followed.get(run) ?? GENESIS
     if (seq === last.seq && hash !== last.hash)
       this.fail(JOURNALS, at, `two parts have different entries ${seq}`)
@@ -160,8 +162,7 @@ export class VerifiedExport {
       known.claim = claimOf(body)
     }
     if (kind === 'worker_lost') known.claim = null
-    if (typeof body['attestation'] !== 'string') return
-    this.#named.add(body['attestation'])
+    if (typeof attestation !== 'string') return
     known.hasEnded = true
     this.#onEnd(hash, call)
   }
