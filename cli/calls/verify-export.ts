@@ -155,7 +155,8 @@ export class VerifiedExport {
     this.#claimed.set(call, known)
     if (known.hasEnded) this.fail(ENDS, at, `entry ${seq} comes after the end of ${call}`)
     if (kind === 'claimed') {
-      if (known.claim !== null) this.fail(GRANTS, at, `entry ${seq} claims ${call}, which was already claimed`)
+      if (known.claim !== null)
+        this.fail(GRANTS, at, `entry ${seq} claims ${call}, which was already claimed`)
       known.claim = claimOf(body)
     }
     if (kind === 'worker_lost') known.claim = null
@@ -196,7 +197,7 @@ export class VerifiedExport {
   /** Attestations that only a journal names, or that no journal names. */
   *#unmatched(): Generator<string> {
     for (const id of this.#named) if (!this.#attested.has(id) && !this.#removed.has(id)) yield id
-    for (const id of this.#attested) if (!this.#named.has(id)) yield id
+    for (const id of this.#attested.keys()) if (!this.#named.has(id)) yield id
     for (const [id, { run, seq }] of this.#removed)
       if (!this.#named.has(id) && seq > (this.#removedUpTo.get(run) ?? 0)) yield id
   }

@@ -88,8 +88,7 @@ export async function verifyEvidence(
     if (missing === 0 || !evidence.isLive || Date.now() > until) break
   }
   if (missing > 0)
-    for (const what of expected.values())
-      if (what !== '') fail(LOGGED, what, 'the log does not have it')
+    for (const what of expected.values()) if (what !== '') fail(LOGGED, what, 'the log does not have it')
   for (const { size, root } of [before.value, head])
     if (log.rootOf(size) !== root)
       fail(REBUILT, head.origin, `the entries of ${size} leaves have another root`)

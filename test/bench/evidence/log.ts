@@ -15,7 +15,6 @@ import { err, ok } from '../../../shared/result.ts'
 import { newDatabase } from '../../support/stack/object-storage.ts'
 import { median } from '../slice.ts'
 import { type Figure, figure, table } from '../table.ts'
-import type { Verification } from './verification.ts'
 
 type Tree = {
   size: number
@@ -164,17 +163,17 @@ export const logTables = (log: LogTimes): string[] => [
   ),
 ]
 
+/** `bundle_ms`: of verifying one bundle on one core. */
 export function logFigures(
   { leaves, early_us, late_us, inclusion_ms: [p50], rebuilt_s }: LogTimes,
-  { bundles }: Verification,
+  bundle_ms: number,
 ): Figure[] {
   const change = (late_us / early_us - 1) * 100
-  const whole = rebuilt_s + leaves / bundles
+  const whole = rebuilt_s + (leaves * bundle_ms) / 1_000
   return [
     figure('inclusion proof, p50', '≤ 2 ms', `${two(p50)} ms`, p50 <= 2),
     figure('append at the end, compared with the start', '≤ +10 %', `${change.toFixed(1)} %`, change <= 10),
-    figure('the tree rebuilt', '≤ 300 s', `${two(rebuilt_s)} s`, rebuilt_s <= 300),
-    // Computed: a bundle is verified for each leaf, on one core.
-    figure('the whole log with an executed call in each leaf', '≤ 300 s', `${whole.toFixed(0)} s`, whole <= 300),
+    // Computed, for a call in each leaf and one core.
+    figure('the tree rebuilt, and a bundle for each leaf', '≤ 300 s', `${whole.toFixed(0)} s`, whole <= 300),
   ]
 }

@@ -55,7 +55,7 @@ beforeAll(async () => {
   await agent.client('cancelCall', { params: { run: alone.run, call: alone.id } })
   unwrap(
     await fixtures.root('putRetention', {
-      body: { outputs: 30, arguments: 30 },
+      body: { outputs: 30, arguments: 30, evidence: 30 },
     }),
   )
   await eventually(
@@ -151,7 +151,8 @@ const ENDS = 'no call has a second end, or an entry after its end'
 test('a folder in which a call is missing, was claimed twice or has two ends is not verified', {
   timeout: 120_000,
 }, async () => {
-  const claims = <T extends { readonly kind: string }>(entries: readonly T[]): T[] => entries.filter(({ kind }) => kind === 'claimed')
+  const claims = <T extends { readonly kind: string }>(entries: readonly T[]): T[] =>
+    entries.filter(({ kind }) => kind === 'claimed')
   expect(await afterChange((lines) => lines)).toEqual([])
   expect(await afterChange(rechained((entries) => entries))).toEqual([])
   // The last call is gone, from the journal too.
