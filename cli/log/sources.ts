@@ -2,6 +2,7 @@
 // tlog-tiles, so a folder can also be served by any web server.
 
 import { join } from 'node:path'
+import { NOTE_CHARS } from '../../shared/evidence/checkpoint.ts'
 import { type ReadTile, tileBytes, tilePath } from '../../shared/evidence/tiles.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import { type Trouble, trouble } from '../shell/command.ts'
@@ -13,9 +14,6 @@ export type LogSource = {
   readonly checkpoint: () => Promise<Result<string, Trouble>>
   readonly readTile: ReadTile<Trouble>
 }
-
-/** A signed note with the cosignatures of witnesses is shorter. */
-const NOTE_BYTES = 16_384
 
 export const edgeLog = (api: Api, tenant: string): LogSource => ({
   checkpoint: () => api('logCheckpoint', { params: { tenant } }),
@@ -40,6 +38,6 @@ export const folderLog = (folder: string): LogSource => ({
 })
 
 export function readNote(path: string): Result<string, Trouble> {
-  const bytes = readBytes(path, NOTE_BYTES)
+  const bytes = readBytes(path, NOTE_CHARS)
   return bytes.ok ? ok(Buffer.from(bytes.value).toString()) : bytes
 }

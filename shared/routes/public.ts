@@ -2,6 +2,7 @@
 
 import { z } from 'zod'
 import { Keys } from '../evidence/keys.ts'
+import { PROOF_HASHES } from '../evidence/merkle.ts'
 import { parseTilePath, type Tile } from '../evidence/tiles.ts'
 import { CallId, Sha256 } from '../fields.ts'
 import { Bytes, routes } from './route.ts'
@@ -19,7 +20,7 @@ const TilePath = z
 export const LogProof = z.strictObject({
   index: z.int().min(0),
   hash: Sha256,
-  proof: z.array(Sha256).max(64),
+  proof: z.array(Sha256).max(PROOF_HASHES),
   checkpoint: z.string(),
 })
 export type LogProof = z.infer<typeof LogProof>

@@ -182,11 +182,7 @@ export const EXPORTED: readonly Held[] = [
       ['log.rootOf(size) !== root', 'false', 'The entries are others than those that the edge signed.'],
       ['seen.value !== undefined && !isOlder', 'false', 'A forked log passes verification.'],
       ['!evidence.isLive && head.size', 'head.size', 'A live log that was rolled back passes verification.'],
-      [
-        'if (!chain.ok) fail',
-        'if (false) fail',
-        'A rewritten journal of the tenant passes verification.',
-      ],
+      ['if (!chain.ok) fail', 'if (false) fail', 'A rewritten journal of the tenant passes verification.'],
     ],
   },
   {
