@@ -259,8 +259,7 @@ async function withLoad(work: (load: Peer<Load, Slice>) => Promise<string>): Pro
 async function benchEvidence(isQuick: boolean): Promise<string> {
   const verification = timeVerification(isQuick ? 200 : 1_000, isQuick ? 2 : 5)
   const log = await timeLog(isQuick ? 100_000 : 1_000_000)
-  const bundle_ms = verification.reduce((sum, { bundle }) => sum + bundle, 0) / verification.length
-  const figures = [...verificationFigures(verification), ...logFigures(log, bundle_ms)]
+  const figures = [...verificationFigures(verification), ...logFigures(log, verification)]
   return [...verificationTables(verification), ...logTables(log), figuresTable(figures)].join('\n\n')
 }
 
