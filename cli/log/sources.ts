@@ -1,5 +1,4 @@
-// Where a log is read from: an edge, or a folder with its entries. Both name them by the paths of C2SP
-// tlog-tiles.
+// The sources of a log: an edge, or a folder with its entries. Both use the paths of C2SP tlog-tiles.
 
 import { join } from 'node:path'
 import { NOTE_CHARS } from '../../shared/evidence/checkpoint.ts'
