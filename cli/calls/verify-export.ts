@@ -179,7 +179,7 @@ export class VerifiedExport {
       if (!ids.has(run)) this.fail(JOURNALS, `${file}, ${run}`, 'the line with its head is missing')
   }
 
-  /** What the parts show together, after the last one. */
+  /** Includes the checks that need all parts, so it comes after the last one. */
   checks(): Check[] {
     const parts = this.#parts
     for (const own of Map.groupBy(parts, ({ head }) => head.object).values())
@@ -292,7 +292,7 @@ function checkChain(
   return chain.ok ? ok(true) : err(`entry ${chain.error.seq}: ${chain.error.reason}`)
 }
 
-/** What the call's attestation states; null for a call that has not ended. */
+/** Returns the statement of the call's attestation; null for a call that has not ended. */
 function checkCall(
   { call, state, evidence }: Line<'call'>,
   keys: Keys,

@@ -1,5 +1,4 @@
-// Where a log is read from: an edge, or a folder with its tiles. Both have the layout of C2SP
-// tlog-tiles, so a folder can also be served by any web server.
+// The sources of a log: an edge, or a folder with its entries. Both use the paths of C2SP tlog-tiles.
 
 import { join } from 'node:path'
 import { NOTE_CHARS } from '../../shared/evidence/checkpoint.ts'

@@ -48,7 +48,7 @@ export async function verifyEvidence(
   const faults: Check[] = []
   const fail = (name: string, at: string, detail: string) =>
     faults.push({ name, ok: false, detail: `${at}: ${detail}` })
-  /** What each leaf has to be, by its hash; empty when the log had it. */
+  /** The names of expected leaves, by their hashes; empty when the log had one. */
   const expected = new Map<string, string>()
   const runs = new VerifiedExport(keys, (hash, what) => expected.set(hash, what))
   for await (const part of evidence.parts()) {

@@ -137,7 +137,7 @@ export class LogTree {
     return root(this.size, this.#read)
   }
 
-  /** Where the end of a call is, and the proof that it is under `root()`. */
+  /** Returns the leaf of a call's end, and the proof that it is under `root()`. */
   inclusionOf(call: string): { index: number; hash: string; proof: string[] } | undefined {
     const leaf = this.#q.leafOf.get({ run: splitId(call).run, call })
     return leaf && { ...leaf, proof: inclusion(leaf.index, this.size, this.#read) }

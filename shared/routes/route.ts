@@ -24,7 +24,7 @@ export type Caller =
 export type Route = {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   readonly path: string
-  /** The last parameter is the rest of the path and may have slashes, which OpenAPI can't describe. */
+  /** The last parameter is the rest of the path and may have slashes. OpenAPI has no term for that. */
   readonly rest?: true
   readonly callers: readonly Caller[]
   /**

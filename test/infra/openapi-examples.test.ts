@@ -488,6 +488,7 @@ async function evidence({ root }: Actors): Promise<void> {
   const open = client(dev.url)
   await record(open, 'keys', { query: { tenant: TENANT } })
   await record(open, 'logCheckpoint', { params: { tenant: TENANT } })
+  await record(open, 'logTile', { params: { tenant: TENANT, tile: '0/000.p/1' } })
   const [last] = unwrap(await root('listEndedCalls', { query: { last: 1 } })).items
   await record(open, 'logProof', { params: { tenant: TENANT, call: last?.call ?? '' } })
   await record(open, 'healthz', {})

@@ -188,7 +188,7 @@ export const EXPORTED: readonly Held[] = [
   {
     area: 'exports',
     file: 'shared/evidence/tiles.ts',
-    tests: ['test/shared/tiles.test.ts'],
+    tests: ['test/shared/log/tiles.test.ts'],
     lines: [
       [
         'tilePath(tile) === path',

@@ -39,11 +39,8 @@ const ownFailures = ({ path, failures }: Route): readonly Code[] =>
  * send.
  */
 const CALLERS: ReadonlySet<Caller> = new Set(['agent', 'operator', 'installation', 'anyone'])
-export const isDescribed = ({ callers, media, path, rest }: Route): boolean =>
-  media !== 'text/html' &&
-  rest !== true &&
-  callers.every((caller) => CALLERS.has(caller)) &&
-  path !== '/v1/worker/enrol'
+export const isDescribed = ({ callers, media, path }: Route): boolean =>
+  media !== 'text/html' && callers.every((caller) => CALLERS.has(caller)) && path !== '/v1/worker/enrol'
 
 const REQUEST_ID = { 'Request-Id': { $ref: '#/components/headers/Request-Id' } }
 

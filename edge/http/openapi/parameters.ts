@@ -3,6 +3,7 @@
 const BY_NAME: Readonly<Record<string, string>> = {
   run: 'The id of the run.',
   call: 'The id of the call.',
+  tile: '`LEVEL/N` or `entries/N`, of a partial tile with `.p/WIDTH`. Its slashes are sent as they are.',
   sha256: 'The digest of the file’s bytes.',
   part: 'The number of the part, from 0.',
   id: 'The id.',

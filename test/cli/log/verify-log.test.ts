@@ -11,25 +11,19 @@ import { verifyEvidence } from '../../../cli/log/verify-log.ts'
 import { signCheckpoint } from '../../../shared/evidence/checkpoint.ts'
 import type { Signer } from '../../../shared/evidence/dsse.ts'
 import { entryHash, GENESIS, type JournalEntry } from '../../../shared/evidence/journal.ts'
-import { KEYS_FORMAT, type KeyEntry, type Keys } from '../../../shared/evidence/keys.ts'
+import type { KeyEntry, Keys } from '../../../shared/evidence/keys.ts'
 import type { Tile } from '../../../shared/evidence/tiles.ts'
 import { ok } from '../../../shared/result.ts'
+import { EDGE, KEYS } from '../../shared/evidence.ts'
 import { MerkleDefinition } from '../../support/merkle-definition.ts'
 import { newSigner } from '../../support/worker/peer-worker.ts'
 
 const ORIGIN = 'edge.example/acme'
-const edge = newSigner()
-const keyOf = ({ kid, x }: Signer): KeyEntry => ({
-  kid,
-  kty: 'OKP',
-  crv: 'Ed25519',
-  x,
-  role: 'edge',
-  from_ms: 0,
-  until_ms: null,
-  status: 'active',
-})
-const keys: Keys = { format: KEYS_FORMAT, tenant: 'acme', keys: [keyOf(edge)], chain: [] }
+const edge = EDGE
+const keys: Keys = { ...KEYS, tenant: 'acme' }
+const [edgeKey] = KEYS.keys
+if (edgeKey === undefined) throw new Error('the test has no key of an edge')
+const keyOf = ({ kid, x }: Signer): KeyEntry => ({ ...edgeKey, kid, x })
 
 let state: string
 const before = process.env['XDG_STATE_HOME']

@@ -3,7 +3,7 @@
 
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { consistency, inclusion, root } from '../../shared/evidence/merkle.ts'
+import { consistency, inclusion, root } from '../../../shared/evidence/merkle.ts'
 import {
   entriesIn,
   entryBundle,
@@ -13,9 +13,9 @@ import {
   tileBytes,
   tilePath,
   widthIn,
-} from '../../shared/evidence/tiles.ts'
-import { ok } from '../../shared/result.ts'
-import { MerkleDefinition } from '../support/merkle-definition.ts'
+} from '../../../shared/evidence/tiles.ts'
+import { ok } from '../../../shared/result.ts'
+import { MerkleDefinition } from '../../support/merkle-definition.ts'
 
 const SIZES = [0, 1, 2, 255, 256, 257, 511, 512, 513, 65_535, 65_536, 65_537]
 const LARGEST = 65_537
