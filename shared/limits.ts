@@ -27,10 +27,7 @@ export const LIMITS = {
    * far fewer.
    */
   json_depth: 64,
-  /**
-   * Members and elements of one JSON document. Parsing is linear, but each one is also hashed and
-   * seen by policies.
-   */
+  /** Members and elements of one JSON document: each one is also hashed and seen by policies. */
   json_nodes: 50_000,
   /**
    * A file of evidence (bundle, journal, keys) that is verified offline: arguments, plan and two

@@ -234,7 +234,7 @@ export const AGREEMENT: readonly Held[] = [
   {
     area: 'evidence',
     file: 'shared/evidence/bundle.ts',
-    tests: ['test/shared/statement.test.ts', 'test/shared/contradictions.test.ts'],
+    tests: ['test/shared/bundles/statement.test.ts', 'test/shared/contradictions.test.ts'],
     lines: [
       [
         'keys.tenant === facts.tenant,',

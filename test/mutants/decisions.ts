@@ -570,7 +570,7 @@ export const DECISIONS: readonly Held[] = [
   {
     area: 'evidence',
     file: 'shared/evidence/contradictions.ts',
-    tests: ['test/shared/statement.test.ts'],
+    tests: ['test/shared/bundles/statement.test.ts'],
     lines: [
       [
         "if (state === 'released' && plan !== null) yield { at: '/state', what: 'ending' }",

@@ -211,32 +211,6 @@ test('T01 a change to any member of a bundle is detected', async () => {
   }
 })
 
-test('the bundle of a call has the journal of its run up to its end, or without other calls if those are too many', async () => {
-  const approved = bundles.get(ended['approved']?.id ?? '')
-  const [first = 0, last = 0] = [approved?.journal.at(0)?.seq, approved?.journal.at(-1)?.seq]
-  expect(approved?.journal).toEqual(journal.slice(first - 1, last))
-  const budget = { max_calls_per_run: 10, max_denied_per_run: LIMITS.bundle_entries }
-  const patient = (await fixtures.agent({ budget })).client
-  const { id: long } = unwrap(await patient('createRun', { body: {} }))
-  const proposeIn = async (name: string, args = {}) =>
-    unwrap(await patient('proposeCall', { params: { run: long }, body: { tool: name, args } }))
-  const waiting = await proposeIn(sensitive)
-  for (let i = 0; i < LIMITS.bundle_entries; i += 20)
-    await Promise.all(Array.from({ length: 20 }, () => proposeIn(refused, { hosts: ['evil.example'] })))
-  const params = { run: long, call: waiting.id }
-  unwrap(await patient('cancelCall', { params }))
-  const bundle = unwrap(await patient('readAttestation', { params }))
-  expect(bundle.journal.map(({ seq, kind }) => [seq, kind])).toEqual([
-    [1, 'approval_requested'],
-    [LIMITS.bundle_entries + 2, 'cancelled'],
-  ])
-  const { ok, checks } = verifyBundle(bundle, await keys())
-  expect([ok, checks.filter(({ name }) => name.startsWith('the entries of this call are whole'))]).toEqual([
-    true,
-    [expect.objectContaining({ ok: true })],
-  ])
-})
-
 test('J01 each ending is a leaf of the log, with a proof to the signed head', async () => {
   const hashes = journal.filter(({ body }) => body['attestation'] !== undefined).map(({ hash }) => hash)
   expect(hashes).toHaveLength(Object.keys(ended).length)
@@ -290,4 +264,30 @@ test('L7 neither journal nor log contains an argument or an output', async () =>
   expect(
     JSON.stringify([items, unwrap(await fixtures.root('listEndedCalls', { query: { last: 100 } }))]),
   ).not.toContain(secret)
+})
+
+test('the bundle of a call has the journal of its run up to its end, or without other calls if those are too many', async () => {
+  const approved = bundles.get(ended['approved']?.id ?? '')
+  const [first = 0, last = 0] = [approved?.journal.at(0)?.seq, approved?.journal.at(-1)?.seq]
+  expect(approved?.journal).toEqual(journal.slice(first - 1, last))
+  const budget = { max_calls_per_run: 10, max_denied_per_run: LIMITS.bundle_entries }
+  const patient = (await fixtures.agent({ budget })).client
+  const { id: long } = unwrap(await patient('createRun', { body: {} }))
+  const proposeIn = async (name: string, args = {}) =>
+    unwrap(await patient('proposeCall', { params: { run: long }, body: { tool: name, args } }))
+  const waiting = await proposeIn(sensitive)
+  for (let i = 0; i < LIMITS.bundle_entries; i += 20)
+    await Promise.all(Array.from({ length: 20 }, () => proposeIn(refused, { hosts: ['evil.example'] })))
+  const params = { run: long, call: waiting.id }
+  unwrap(await patient('cancelCall', { params }))
+  const bundle = unwrap(await patient('readAttestation', { params }))
+  expect(bundle.journal.map(({ seq, kind }) => [seq, kind])).toEqual([
+    [1, 'approval_requested'],
+    [LIMITS.bundle_entries + 2, 'cancelled'],
+  ])
+  const { ok, checks } = verifyBundle(bundle, await keys())
+  expect([ok, checks.filter(({ name }) => name.startsWith('the entries of this call are whole'))]).toEqual([
+    true,
+    [expect.objectContaining({ ok: true })],
+  ])
 })

@@ -2,12 +2,12 @@
 // signatures made again.
 
 import { describe, expect, test } from 'vitest'
-import { canonical, digestOf, EVIDENCE_BOUNDS, parseJson } from '../../shared/bytes/json.ts'
-import { ARGUMENTS_REMOVED, Bundle, verifyBundle } from '../../shared/evidence/bundle.ts'
-import { contradictions } from '../../shared/evidence/contradictions.ts'
-import { countersign, seal } from '../../shared/evidence/dsse.ts'
-import { EDGE_EXECUTOR, STATEMENT_TYPE } from '../../shared/evidence/statement.ts'
-import type { Plan } from '../../shared/plan/plan.ts'
+import { canonical, digestOf, EVIDENCE_BOUNDS, parseJson } from '../../../shared/bytes/json.ts'
+import { ARGUMENTS_REMOVED, Bundle, verifyBundle } from '../../../shared/evidence/bundle.ts'
+import { contradictions } from '../../../shared/evidence/contradictions.ts'
+import { countersign, seal } from '../../../shared/evidence/dsse.ts'
+import { EDGE_EXECUTOR, STATEMENT_TYPE } from '../../../shared/evidence/statement.ts'
+import type { Plan } from '../../../shared/plan/plan.ts'
 import {
   collude,
   deniedBundle,
@@ -20,9 +20,9 @@ import {
   STRANGER,
   statementIn,
   WORKER,
-} from './evidence.ts'
-import type { Changes } from './tamper.ts'
-import { changed, GONE, others, paths, reached } from './tamper.ts'
+} from '../evidence.ts'
+import type { Changes } from '../tamper.ts'
+import { changed, GONE, others, paths, reached } from '../tamper.ts'
 
 const failed = (bundle: Bundle): string[] =>
   verifyBundle(bundle, KEYS).checks.flatMap(({ name, ok }) => (ok ? [] : [name]))
