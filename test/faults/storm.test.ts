@@ -1,6 +1,7 @@
-// Promise: while 300 calls run, runs are sealed and backups are taken, `kill -9` of worker, Redis and
-// workerd at random moments loses no call and runs none twice (L2, L4, L5). A restored backup has every
-// call that was acknowledged before it began, and runs none again. Each call appends a line to a file of
+// Promise: while 300 calls run, runs are sealed, a retention rule removes what is older than seconds, and
+// backups are taken, `kill -9` of worker, Redis and workerd at random moments loses no call and runs none
+// twice (L2, L4, L5). Of a call whose evidence the rule no longer keeps, exactly a tombstone is left. A
+// restored backup has every call that was acknowledged before it began, and runs none again. Each call appends a line to a file of
 // its run on the worker's host, and the test counts executions by these lines.
 
 import { existsSync, globSync, mkdtempSync, rmSync } from 'node:fs'
@@ -11,7 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
 import type { Call } from '../../shared/wire/calls.ts'
-import { attested, endsIn, journalOf, logHolds } from '../support/auditor.ts'
+import { attested, endsIn, journalLeft, logHolds } from '../support/auditor.ts'
 import { countersign } from '../support/countersign.ts'
 import { unwrap } from '../support/fixtures.ts'
 import { HurtStack, insist } from '../support/stack/hurt-stack.ts'
@@ -28,6 +29,10 @@ const STRIKES = Math.ceil(CALLS / 60)
 /** Another seed gives another storm: `STORM_SEED=7 npm test -- test/faults/storm`. */
 const SEED = Number(process.env['STORM_SEED'] ?? 1)
 const SEAL_AFTER_S = 1
+/** A day of the retention rule. */
+const DAY_MS = 5_000
+const KEPT_DAYS = { outputs: 1, arguments: 1, evidence: 2 }
+const FOR_EVER = { outputs: null, arguments: null, evidence: null }
 const INDETERMINATE_WITHIN_MS = 20_000
 const AT_ONCE = 32
 
@@ -48,7 +53,8 @@ type Struck = { readonly parts: readonly Part[]; readonly at: number; back: numb
 const state = mkdtempSync(join(tmpdir(), 'countersign-storm-'))
 let hurt: HurtStack
 beforeAll(async () => {
-  hurt = await HurtStack.start({ state, sealAfterS: SEAL_AFTER_S })
+  const limits = { retention_day_ms: DAY_MS, removal_retry_ms: 1_000 }
+  hurt = await HurtStack.start({ state, sealAfterS: SEAL_AFTER_S, limits })
 })
 afterAll(async () => {
   await hurt?.stop()
@@ -118,6 +124,18 @@ async function approveAll(over: AbortSignal): Promise<number> {
   }
   return approved
 }
+
+/** Sets the retention rule again and again. At the end it keeps all that is left, which is then checked. */
+async function prune(over: AbortSignal): Promise<void> {
+  while (!over.aborted) {
+    await keep(KEPT_DAYS)
+    await sleep(2_000)
+  }
+  await keep(FOR_EVER)
+}
+
+const keep = async (body: typeof KEPT_DAYS | typeof FOR_EVER) =>
+  unwrap(await insist(() => hurt.operator('putRetention', { body }), 90_000))
 
 async function strikeAll(random: () => number): Promise<Struck[]> {
   const single = (['worker', 'redis', 'edge'] as const).flatMap((part) =>
@@ -189,16 +207,65 @@ async function each<T, R>(items: readonly T[], work: (item: T) => Promise<R>): P
 }
 
 /**
- * Returns the journals of these runs. Fails unless all evidence verifies and the log has the end of each
- * call once.
+ * Returns the journals of these runs, and the calls whose evidence was removed. Fails unless all evidence
+ * verifies, each of the latter is exactly a tombstone, and the log has the end of each call once.
  */
-async function verified(runs: readonly string[], calls: readonly Call[]): Promise<JournalEntry[]> {
-  const entries = (await each(runs, (run) => journalOf(hurt, run))).flat()
-  const ends = endsIn(entries)
-  expect(ends.map(({ call }) => call).toSorted()).toEqual(calls.map(({ id }) => id).toSorted())
-  await logHolds(hurt, ends)
-  await each(calls, (call) => attested(hurt, call))
-  return entries
+async function verified(
+  runs: readonly string[],
+  given: readonly Call[],
+): Promise<{ entries: JournalEntry[]; gone: Call[] }> {
+  const calls = await storedCalls(given)
+  const [gone, kept] = [calls.filter(isTombstone), calls.filter((call) => !isTombstone(call))]
+  const ofRun = Map.groupBy(calls, ({ run }) => run)
+  const entries = (await each(runs, (run) => journalLeft(hurt, run, ofRun.get(run) ?? []))).flat()
+  const ends = new Map(endsIn(entries).map(({ call, hash }) => [call ?? '', hash]))
+  for (const { id, removed } of gone) {
+    const hash = removed?.evidence?.entry.hash ?? ''
+    expect(ends.get(id) ?? hash).toBe(hash) // the journal goes after its calls
+    ends.set(id, hash)
+  }
+  expect([...ends.keys()].toSorted()).toEqual(calls.map(({ id }) => id).toSorted())
+  const rules = await tenantJournal()
+  await logHolds(hurt, [...[...ends.values()].map((hash) => ({ hash })), ...rules])
+  await each(kept, (call) => attested(hurt, call))
+  await each(gone, buried)
+  return { entries, gone }
+}
+
+/** The changes of the retention rule, which are leaves of the log, too. */
+async function tenantJournal(): Promise<JournalEntry[]> {
+  const entries: JournalEntry[] = []
+  for (;;) {
+    const query = { after: entries.length }
+    const { items } = unwrap(await insist(() => hurt.operator('readTenantJournal', { query })))
+    if (items.length === 0) return entries
+    entries.push(...items)
+  }
+}
+
+const isTombstone = ({ removed }: Call): boolean => removed?.evidence !== undefined
+
+/** The call has ended, was removed after its days, and has nothing of what is gone. */
+async function buried({
+  run,
+  id,
+  ended_at_ms = 0,
+  result,
+  approval,
+  origin,
+  plan,
+  removed,
+}: Call): Promise<void> {
+  const params = { run, call: id }
+  const read = await insist(() => hurt.agent('readAttestation', { params }))
+  expect([read.ok ? 200 : read.error.code, result?.output, approval, origin, plan]).toEqual([
+    'removed',
+    '',
+    undefined,
+    undefined,
+    undefined,
+  ])
+  expect((removed?.evidence?.at_ms ?? 0) - ended_at_ms).toBeGreaterThanOrEqual(2 * DAY_MS)
 }
 
 const marksOf = (runs: readonly string[]): string[] => runs.flatMap((run) => hurt.marks(run))
@@ -227,6 +294,8 @@ test(
     const over = new AbortController()
     const approving = approveAll(over.signal)
     const backingUp = backUp(known, random)
+    const struckOut = new AbortController()
+    const pruning = prune(struckOut.signal)
     const [struck, calls] = await Promise.all([
       strikeAll(random),
       Promise.all(
@@ -239,6 +308,8 @@ test(
       ),
     ])
 
+    struckOut.abort()
+    await pruning
     const ended = await each(calls, (call) => hurt.ended(call, 60_000))
     over.abort()
     expect(await approving).toBeGreaterThanOrEqual(CALLS / 5)
@@ -251,19 +322,29 @@ test(
     // and is attested.
     expect(new Set(ended.map(({ id }) => id)).size).toBe(CALLS)
     const runs = [...new Set([...long, ...short, ...ended.map(({ run }) => run)])]
-    const entries = await verified(runs, ended)
-    expect(new Set(entries.map(({ call }) => call)).size).toBe(CALLS)
+    const { entries, gone } = await verified(runs, ended)
+    expect(new Set([...entries.map(({ call }) => call), ...gone.map(({ id }) => id)]).size).toBe(CALLS)
+    for (const some of [gone.length, CALLS - gone.length]) expect(some).toBeGreaterThan(CALLS / 30)
 
     // None ran twice, succeeded calls ran, and calls with an unknown end are indeterminate.
     const marks = marksOf(runs)
     const ran = new Map([...Map.groupBy(marks, (mark) => mark)].map(([mark, lines]) => [mark, lines.length]))
     expect([...ran].filter(([, times]) => times > 1)).toEqual([])
-    const outcomes = ended.map(({ state: end }, n) => ({
+    const outcomes = ended.map(({ state: end, result }, n) => ({
       ...all[n],
       end,
+      error: result?.error?.code,
       ran: ran.get(all[n]?.mark ?? '') ?? 0,
     }))
-    expect(outcomes.filter(({ end }) => end !== 'succeeded' && end !== 'indeterminate')).toEqual([])
+    // If the worker died between the claim of a run's first call and making its folder, the others are refused.
+    const isFolderless = (id: string | undefined) =>
+      hurt.marks(id ?? '').length === 0 &&
+      ended.some(({ run, state }) => run === id && state === 'indeterminate')
+    const isExpected = ({ end, error, run }: (typeof outcomes)[number]) =>
+      end === 'succeeded' ||
+      end === 'indeterminate' ||
+      (end === 'failed' && error === 'workspace_lost' && isFolderless(run))
+    expect(outcomes.filter((outcome) => !isExpected(outcome))).toEqual([])
     const marking = outcomes.filter(({ tool }) => tool !== 'text_stats')
     expect(marking.filter(({ end, ran: times }) => end === 'succeeded' && times !== 1)).toEqual([])
     expect(outcomes.filter(({ tool, end }) => tool === 'text_stats' && end !== 'succeeded')).toEqual([]) // idempotent: tried again
@@ -291,6 +372,7 @@ test(
     const restored = await ofState('restore', backup.dir, '--replace', '--accept-rollback', 'a storm')
     expect(restored).toMatchObject({ code: 0 })
     hurt = await HurtStack.start({ state, sealAfterS: SEAL_AFTER_S })
+    await keep(FOR_EVER) // the backup has the rule of its time
     const stored = await storedCalls(ended)
     const after = new Map(stored.map((call) => [call.id, call]))
     expect([...backup.known.values()].filter(({ id }) => !after.has(id))).toEqual([])
@@ -307,7 +389,7 @@ test(
     await verified([...new Set([...long, ...short, ...stored.map(({ run }) => run)])], stored)
     expect(marksOf(runs).toSorted()).toEqual(marks.toSorted())
     console.log(
-      `${struck.length} strikes; ${ended.length - lost.length} succeeded, ${lost.length} indeterminate; ${marks.length} marks; ${sealed} objects sealed; ${stored.length} calls restored, ${backup.known.size} known before the backup`,
+      `${struck.length} strikes; ${ended.length - lost.length} succeeded, ${lost.length} indeterminate; ${marks.length} marks; ${sealed} objects sealed; ${gone.length} tombstones; ${stored.length} calls restored, ${backup.known.size} known before the backup`,
     )
   },
   240_000 + CALLS * 600,

@@ -54,6 +54,24 @@ export async function journalOf(
   return entries
 }
 
+/**
+ * The journal of a run as far as the retention rule has left it. `calls`: all calls of the run as they
+ * are now, of which some may be tombstones: the entries before the last one may be gone, and no others.
+ */
+export async function journalLeft(
+  hurt: HurtStack,
+  run: string,
+  calls: readonly Call[],
+): Promise<JournalEntry[]> {
+  const first = await insist(() => hurt.agent('readJournal', { params: { run }, query: {} }))
+  if (first.ok) return journalOf(hurt, run)
+  const heads = calls.flatMap(({ removed }) => removed?.evidence?.head ?? [])
+  const last = heads.toSorted((a, b) => a.seq - b.seq).at(-1)
+  if (first.error.code !== 'removed' || last === undefined)
+    throw new Error(`the journal of ${run} can’t be read: ${JSON.stringify(first.error)}`)
+  return journalOf(hurt, run, last)
+}
+
 /** The entries that end a call: only these name an attestation. */
 export const endsIn = (entries: readonly JournalEntry[]): JournalEntry[] =>
   entries.filter(({ body }) => body['attestation'] !== undefined)
