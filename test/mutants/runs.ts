@@ -77,9 +77,21 @@ export const RUNS: readonly Held[] = [
     titled: 'a call has its snapshot',
     lines: [
       [
-        '    this.tables.forget()\n    this.#snapshots.clear()',
+        '    this.tables.forget()\n    this.snapshotsRemoved()',
         '    this.tables.forget()',
         'After a failed transaction, calls name a snapshot that nobody can read.',
+      ],
+    ],
+  },
+  {
+    area: 'evidence',
+    file: 'edge/run/sealing/removal-store.ts',
+    tests: ['test/edge/call/removal.test.ts'],
+    lines: [
+      [
+        'store.snapshotsRemoved()',
+        '',
+        'After evidence was removed, later calls name a snapshot that nobody can read.',
       ],
     ],
   },

@@ -41,8 +41,8 @@ type RunStore = {
     part(digest: string, part: number): unknown
   }
   rolledBack(isCreated: boolean): void
-  createRun(record: RunRecord): RunRow
-  saveRun(row: RunRow): void
+  newRun(record: RunRecord): RunRow
+  createRun(row: RunRow): void
   run(): RunRow | undefined
   insertCall(record: CallRecord, keys: Keys, dueAt: number | null, unmirrored: boolean): void
   updateCall(record: CallRecord, dueAt: number | null, unmirrored: boolean): void
@@ -101,7 +101,7 @@ function storesOn(ids: readonly string[], db = new DatabaseSync(':memory:')): Ma
 function runsOf(ids: readonly string[], calls: number): Made {
   const made = storesOn(ids)
   for (const [i, store] of made.stores.entries()) {
-    let row = store.createRun(recordOf(ids[i] ?? ''))
+    let row = store.newRun(recordOf(ids[i] ?? ''))
     for (let n = 1; n <= calls; n++) {
       const keys = { key: n % 2 === 0 ? `key ${n}` : null, joinKey: n % 3 === 0 ? 'join' : null }
       store.insertCall(call(n), keys, null, false)
@@ -114,7 +114,7 @@ function runsOf(ids: readonly string[], calls: number): Made {
       })
     }
     store.saveOutput(1, 'stdout', 100, Buffer.from('after a gap'))
-    store.saveRun({ ...row, logged: row.seq })
+    store.createRun({ ...row, logged: row.seq })
   }
   return made
 }
@@ -343,7 +343,7 @@ test('a new run in a sealed object has the next number, and the object knows tha
   const other = sealed(ids, made)
   for (const { object } of [made, other]) {
     const store = new RunStore(object, SHARED[2] ?? '')
-    store.saveRun(store.createRun(recordOf(SHARED[2] ?? '')))
+    store.createRun(store.newRun(recordOf(SHARED[2] ?? '')))
   }
   expect([[...other.object.numbers], other.object.runs]).toEqual([[2], SHARED.slice(2)])
   expect(new ObjectStore(objectOn(other.db)).isWhole).toBe(false)
