@@ -110,6 +110,19 @@ export const RUNS: readonly Held[] = [
   },
   {
     area: 'runs',
+    file: 'edge/run/outbox.ts',
+    tests: ['test/faults/crowd.test.ts'],
+    titled: 'a run’s call beyond its share',
+    lines: [
+      [
+        'return local.isFull({ agent, run: id }, Date.now())',
+        'return false',
+        'An agent fills the queue of a pool without bound.',
+      ],
+    ],
+  },
+  {
+    area: 'runs',
     file: 'edge/run/commands/propose.ts',
     tests: SHARED,
     titled: 'L2 two keys that lead to one id',
