@@ -31,15 +31,19 @@ export class GroupCommit {
     })
   }
 
+  /**
+   * Waits before each batch, also before the first: for the batch before it, and for work that arrives
+   * in the same turn of the event loop, which would otherwise need a sync of its own.
+   */
   async #drain(): Promise<void> {
     this.#draining = true
     try {
-      while (this.#queue.length > 0) {
+      do {
+        await this.#storage.sync()
         const batch = this.#queue
         this.#queue = []
         for (const work of batch) work()
-        await this.#storage.sync()
-      }
+      } while (this.#queue.length > 0)
     } finally {
       this.#draining = false // a failing store ends the object; the next one starts from the disk
     }

@@ -8,6 +8,7 @@ import { Redis } from 'ioredis'
 import { doorbellQueue } from '../../shared/ids.ts'
 import type { Env } from '../bindings.ts'
 import { type Doorbell, DoorbellQueue } from './doorbell-queue.ts'
+import { localPools } from './local-pools.ts'
 
 const ONCE = { removeOnComplete: true, removeOnFail: true }
 
@@ -21,6 +22,11 @@ export class PoolObject extends DurableObject<Env> {
    */
   readonly #pending = new Map<string, Doorbell>()
   #sending = false
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env)
+    if (env.ONE_PROCESS === 'yes') localPools.set(this.#name, this.#doorbells)
+  }
 
   /**
    * Returns before Redis has the doorbell: a caller that waits for the call must not wait for
@@ -91,6 +97,7 @@ export class PoolObject extends DurableObject<Env> {
 
   /** Part of deleting the tenant: removes the doorbells of the pool and of these workers. */
   async erase(workers: readonly string[]): Promise<void> {
+    localPools.delete(this.#name)
     await Promise.all([null, ...workers].map((worker) => this.#queueOf(worker).drain()))
   }
 

@@ -19,6 +19,7 @@ import type { LoadedDirectory } from '../directory/loaded-directory.ts'
 import type { CallReport, RunReport } from '../log/call-index-store.ts'
 import type { RunEnds } from '../log/log-object.ts'
 import type { Leaf } from '../log/tree-store.ts'
+import { localPools } from '../pool/local-pools.ts'
 import type { RunContext } from './context.ts'
 import { PAGE } from './object/page.ts'
 import type { RunStore } from './store.ts'
@@ -52,8 +53,12 @@ export const roomToStore = (env: Env, tenant: string): Promise<Result<true>> =>
 /** A pool that can't be reached counts as having room, because the alarm sends its doorbell again. */
 export async function isPoolFull(env: Env, directory: LoadedDirectory, run: RunRecord): Promise<boolean> {
   const { tenant, id, agent } = run
-  const pool = poolObject(env, tenant, agentNamed(directory, agent)?.spec.pool ?? 'default')
-  return pool.full({ agent, run: id }).catch(() => false)
+  const pool = agentNamed(directory, agent)?.spec.pool ?? 'default'
+  const local = localPools.get(`${tenant}/${pool}`)
+  if (local !== undefined) return local.isFull({ agent, run: id }, Date.now())
+  return poolObject(env, tenant, pool)
+    .full({ agent, run: id })
+    .catch(() => false)
 }
 
 export class Outbox {

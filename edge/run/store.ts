@@ -454,7 +454,6 @@ export class RunStore {
     }
   }
 
-  /** Stores each digest once. */
   keepSnapshot(snapshot: Snapshot): void {
     if (this.#object.hasSnapshot(snapshot.digest)) return
     this.#write.keepSnapshot.run(snapshot)

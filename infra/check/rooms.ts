@@ -48,6 +48,7 @@ export const ROOMS: Readonly<Record<Side, Rooms>> = {
       'export',
       'archive',
       'rehearsal',
+      'pool',
       'skills',
       'upstreams',
     ],

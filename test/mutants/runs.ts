@@ -77,9 +77,21 @@ export const RUNS: readonly Held[] = [
     titled: 'a call has its snapshot',
     lines: [
       [
-        '    this.tables.forget()\n    this.#snapshots.clear()',
+        '    this.tables.forget()\n    this.snapshotsRemoved()',
         '    this.tables.forget()',
         'After a failed transaction, calls name a snapshot that nobody can read.',
+      ],
+    ],
+  },
+  {
+    area: 'evidence',
+    file: 'edge/run/sealing/removal-store.ts',
+    tests: ['test/edge/call/removal.test.ts'],
+    lines: [
+      [
+        'store.snapshotsRemoved()',
+        '',
+        'After evidence was removed, later calls name a snapshot that nobody can read.',
       ],
     ],
   },
@@ -93,6 +105,19 @@ export const RUNS: readonly Held[] = [
         'version, digest, run.budget])',
         'version, digest])',
         'The evidence of a call names the budget of another run.',
+      ],
+    ],
+  },
+  {
+    area: 'runs',
+    file: 'edge/run/outbox.ts',
+    tests: ['test/faults/crowd.test.ts'],
+    titled: 'a run’s call beyond its share',
+    lines: [
+      [
+        'return local.isFull({ agent, run: id }, Date.now())',
+        'return false',
+        'An agent fills the queue of a pool without bound.',
       ],
     ],
   },

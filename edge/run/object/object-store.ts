@@ -162,6 +162,10 @@ export class ObjectStore {
   /** Call it if a transaction is rolled back: it may have made tables and added snapshots. */
   rolledBack(): void {
     this.tables.forget()
+    this.snapshotsRemoved()
+  }
+
+  snapshotsRemoved(): void {
     this.#snapshots.clear()
   }
 

@@ -141,7 +141,10 @@ export const removeJournals = (store: ObjectStore, rule: RetentionRule, place: P
       db.insert(journal).values({ seq, at: entry.at, kind: REMOVED, n: null, body, hash: owner.head }).run()
     }
     const next = nextOf(owners.map(({ id }) => id))
-    if (next === null) db.delete(snapshots).run()
+    if (next === null) {
+      db.delete(snapshots).run()
+      store.snapshotsRemoved()
+    }
     return { ...nothing, next }
   })
 

@@ -178,7 +178,9 @@ const { RunStore } = await storeIn<{
     object: unknown,
     id: string,
   ) => {
-    createRun: (record: { id: string }) => RunRow
+    newRun: (record: { id: string }) => RunRow
+    createRun: (row: RunRow) => void
+    saveRun: (row: RunRow) => void
     insertCall: (
       record: CallRecord,
       keys: { key: string | null; joinKey: null },
@@ -187,7 +189,6 @@ const { RunStore } = await storeIn<{
     ) => void
     everyCall: () => CallRecord[]
     callByKey: (key: string) => CallRecord | undefined
-    saveRun: (row: RunRow) => void
     append: (row: RunRow, at: number, kind: string, n: number | null, body: object) => RunRow
     saveAttestation: (n: number, envelope: Envelope, grant: null) => void
     attestation: (n: number) => unknown
@@ -211,7 +212,7 @@ test('one transaction removes the outputs and arguments of 50 calls (`removal_ca
   const object = new ObjectStore(objectOn(new DatabaseSync(':memory:')))
   const id = 'run_00000000000000000000000001'
   const store = new RunStore(object, id)
-  store.createRun({ id })
+  store.createRun(store.newRun({ id }))
   const { proposal, status } = RECORD
   for (let n = 1; n <= 120; n++) {
     const call = { proposal: { ...proposal, n }, status: { ...status, approval: null } } as CallRecord
@@ -242,7 +243,7 @@ function twoRuns() {
   const ids = ['run_40000000000000000000000001', 'run_40000000000000000000000002'] as const
   const stores = ids.map((id) => {
     const store = new RunStore(object, id)
-    let row = store.createRun({ id })
+    let row = store.newRun({ id })
     for (const n of [1, 2]) {
       const { proposal, status } = RECORD
       const approval = n === 1 ? { ...status.approval, id: `${id}.1` } : null
@@ -258,7 +259,7 @@ function twoRuns() {
       const payload = Buffer.from(STATEMENT.text).toString('base64')
       store.saveAttestation(n, { payloadType: '', payload, signatures: [] }, null)
     }
-    store.saveRun({ ...row, calls: 2 })
+    store.createRun({ ...row, calls: 2 })
     return store
   })
   return { db, object, ids, stores }
@@ -296,7 +297,9 @@ test('evidence goes in two kinds of steps: calls become tombstones with their di
   removeJournals(object, { ...RULE, rule: 4 }, { after: -1, last: 1 })
   expect(store.journal(run, 0)[0]?.body).toMatchObject({ rule: 3 })
 
-  // The run goes on where it ended, and its chain holds from there.
+  // The run goes on where it ended, and its chain holds from there. Its calls have their snapshots.
+  store.keepSnapshot({ digest: 'snapshot', text: '{}' })
+  expect(store.snapshot('snapshot')).toBe('{}')
   const row = { ...(store as unknown as { run: () => RunRow }).run() }
   store.saveRun(store.append(row, 5, 'allowed', 3, {}))
   const next = store.journal(run, 4)

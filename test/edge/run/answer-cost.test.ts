@@ -53,7 +53,7 @@ test('an answer that policy refuses leaves no policy snapshot in its run', async
   expect(snapshots).toBe(1) // of the decision that asked
 })
 
-test('a tier C call costs 7 requests and 18 SQL statements, and a denial 4 and 5', async () => {
+test('a tier C call costs 6 requests and 16 SQL statements, and a denial 3 and 4', async () => {
   await countRequests(stack)
   const fixtures = new Fixtures('cost', stack.dev)
   const peer = await PeerWorker.enrol(stack.url, operator, fixtures.pool)
@@ -72,8 +72,8 @@ test('a tier C call costs 7 requests and 18 SQL statements, and a denial 4 and 5
       Math.min(...costs.map(({ statements }) => statements.length)),
     ]
   }
-  expect(await least(wholeCall)).toEqual([7, 18])
-  expect(await least(() => proposed(denied))).toEqual([4, 5])
+  expect(await least(wholeCall)).toEqual([6, 16])
+  expect(await least(() => proposed(denied))).toEqual([3, 4])
 })
 
 test('an answer by a link requests the directory, the approval and the answer once each', async () => {
