@@ -6,6 +6,8 @@ export const KEY_LIMITS = {
    * edge's environment. A new one every three months lasts for eight years.
    */
   edge_keys: 32,
+  /** The keys that a worker has in its life: each one stays in the document of keys. */
+  worker_keys: 32,
   /** Keys of the vaults at a time, while secrets are sealed again: each value is tried with each key. */
   vault_keys: 4,
   /**

@@ -20,6 +20,7 @@ import type { Command, CommandOutput, CommandResult, Trouble } from '../shell/co
 import { command, trouble, usage } from '../shell/command.ts'
 import type { Api } from '../shell/edge-api.ts'
 import { reason, replacePrivate } from '../shell/files.ts'
+import { pastTime } from '../shell/json-input.ts'
 import { columns, time } from '../shell/terminal-text.ts'
 import { type Installation, openInstallation } from './installation.ts'
 
@@ -49,18 +50,13 @@ const distrust = command({
   key: 'offline',
   examples: ['countersign keys distrust ed25519:0123456789abcdef --from 2026-11-20T09:00:00Z'],
   run: async ({ args: { KID }, flags: { from } }) => {
-    const now = Date.now()
     if (from === undefined)
       return err(usage('`--from` is missing: since when may somebody else have had the key?'))
-    const since = Date.parse(from)
-    if (!TIME.test(from) || Number.isNaN(since) || since > now)
-      return err(usage('`--from` is not a time in the past; write it like 2026-11-20T09:00:00Z'))
-    return changeKeys(now, { kid: KID, from_ms: since })
+    const since = pastTime('from', from)
+    if (!since.ok) return since
+    return changeKeys(Date.now(), { kid: KID, from_ms: since.value })
   },
 })
-
-/** With a zone, so that it means the same to everybody. */
-const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d)$/
 
 const forget = command({
   words: ['keys', 'forget'],

@@ -88,6 +88,37 @@ export const KEYS: readonly Held[] = [
     ],
   },
   {
+    area: 'workers',
+    file: 'edge/tenant/worker-store.ts',
+    tests: ['test/edge/workers/identity.test.ts'],
+    titled: 'T03 K01',
+    lines: [
+      [
+        'if (next === undefined) return former.some(',
+        'if (false) return former.some(',
+        'A worker takes a key that somebody else has, and signs in their place.',
+      ],
+      [
+        'Math.min(row.distrustedFrom, distrustedFrom ?? row.distrustedFrom)',
+        'distrustedFrom',
+        'A second revocation gives back trust in what a thief has signed.',
+      ],
+    ],
+  },
+  {
+    area: 'signatures',
+    file: 'edge/call/settlement.ts',
+    tests: ['test/edge/workers/identity.test.ts'],
+    titled: 'T03 K01',
+    lines: [
+      [
+        'if (execution.ended_at_ms > (worker.until_ms ?? Number.POSITIVE_INFINITY) + LIMITS.clock_slack_ms)',
+        'if (false)',
+        'The edge countersigns a statement of a replaced key, which every verifier refuses.',
+      ],
+    ],
+  },
+  {
     area: 'grants',
     file: 'worker/link/edge-keys.ts',
     tests: ['test/worker/link/edge-keys.test.ts'],
