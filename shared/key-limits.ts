@@ -10,6 +10,9 @@ export const KEY_LIMITS = {
   worker_keys: 32,
   /** Keys of the vaults at a time, while secrets are sealed again: each value is tried with each key. */
   vault_keys: 4,
+  /** A root signer may ask a person before it signs. Its answer has one signature. */
+  root_signer_s: 60,
+  root_signer_bytes: 4_096,
   /**
    * How long an earlier edge key's signatures count after its successor has begun: the new key may
    * reach the parts of an edge one after the other.

@@ -12,17 +12,19 @@ import {
   vaultId,
   withoutFormerVaults,
 } from '../../shared/evidence/key-ring.ts'
-import type { KeyEntry } from '../../shared/evidence/keys.ts'
+import { type KeyEntry, rootOf } from '../../shared/evidence/keys.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import type { Tenant } from '../../shared/wire/tenants.ts'
 import type { Command, CommandOutput, CommandResult, Trouble } from '../shell/command.ts'
 import { command, trouble, usage } from '../shell/command.ts'
 import type { Api } from '../shell/edge-api.ts'
+import { rootSettings } from '../shell/config.ts'
 import { reason, replacePrivate } from '../shell/files.ts'
 import { pastTime } from '../shell/json-input.ts'
 import { columns, time } from '../shell/terminal-text.ts'
 import { type Installation, openInstallation } from './installation.ts'
+import { rootSigner } from './root-signer.ts'
 
 const ENV_FILE = 'edge.env'
 const ENV_LINE = /^EDGE_SIGNING_KEY='[^']*'$/m
@@ -106,7 +108,10 @@ async function changeKeys(now: number, distrusts: Rotation['distrusts']): Comman
   const installation = openInstallation()
   if (!installation.ok) return installation
   const until_ms = now + LIMITS.key_overlap_s * 1_000
-  const next = rotated(installation.value.ring, { from_ms: now, until_ms, distrusts })
+  const { ring } = installation.value
+  const root = rootSigner(rootSettings(), rootOf(ring.chain))
+  if (!root.ok) return root
+  const next = await rotated(ring, { from_ms: now, until_ms, distrusts }, root.value)
   return next.ok
     ? store(installation.value, next.value)
     : err(trouble('not_rotated', `the edge’s key was not changed: ${next.error}`))
