@@ -14,6 +14,7 @@ const USAGE = `countersign-worker: runs the tool calls that a Countersign edge h
 
   countersign-worker enrol --config FILE   make this host a worker, once; the token is read from standard input
   countersign-worker run    --config FILE   serve until SIGTERM
+  countersign-worker rotate --config FILE   give this worker a new key; stop it first, and start it afterwards
   countersign-worker doctor --config FILE   check everything that serving needs, and say how to fix what fails
 
   --json   one JSON object per line, for machines
@@ -66,6 +67,17 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     openLog(json).say('enrolled', { worker, tenant, pool, edge_key: edge.kid, tiers })
     return ok(undefined)
   },
+  rotate: async (config, { json }) => {
+    const { holdHome } = await import('./host/home-lock.ts')
+    const { rotateKey } = await import('./link/key-rotation.ts')
+    const alone = await holdHome(config.home)
+    if (!alone.ok) return alone
+    const rotated = await rotateKey(config)
+    if (!rotated.ok) return rotated
+    const { worker, signer } = rotated.value
+    openLog(json).say('the worker has a new key', { worker, key: signer.kid })
+    return ok(undefined)
+  },
   run: async ({ home }, { path, json }) => {
     const { reExecToServe } = await import('./re-exec.ts')
     await reExecToServe(home, ['--config', path, ...(json ? ['--json'] : [])])
@@ -100,7 +112,7 @@ function readArguments(
     })
     const [command, ...more] = positionals
     if (values.help || command === 'help') return ok('help')
-    if (command === undefined || more.length > 0) return err('name one command: enrol, run or doctor')
+    if (command === undefined || more.length > 0) return err('name one command: enrol, run, rotate or doctor')
     if (values.config === undefined) return err('name the configuration: --config FILE')
     return ok({ command, path: values.config, json: values.json })
   } catch (error) {

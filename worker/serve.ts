@@ -3,8 +3,6 @@
 // process with an explanation.
 
 import { randomBytes } from 'node:crypto'
-import { statSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { LIMITS } from '../shared/limits.ts'
@@ -18,6 +16,7 @@ import { SettlementSender } from './calls/settlements.ts'
 import { Spool, type SpooledSettlement } from './calls/spool.ts'
 import type { Config, Refusal } from './config.ts'
 import { errorReport } from './host/error-report.ts'
+import { holdHome } from './host/home-lock.ts'
 import type { Log } from './host/log.ts'
 import { type EdgeLink, openEdgeLink } from './link/client.ts'
 import { EdgeKeys } from './link/edge-keys.ts'
@@ -352,21 +351,4 @@ function onStopSignal(log: Log): AbortSignal {
     })
   }
   return stop.signal
-}
-
-/**
- * Ensures one worker process per home, by an abstract socket: of two processes under one identity,
- * the edge would declare each one's calls lost. The kernel frees the socket when we die, for any
- * reason. Its name is the folder's inode, because one folder may have several paths.
- */
-function holdHome(home: string): Promise<Result<void, Refusal>> {
-  const { dev, ino } = statSync(home)
-  return new Promise((settle) => {
-    const server = createServer((socket) => socket.destroy())
-    server.once('error', () =>
-      settle(err(`another worker runs on \`${home}\`; stop it, or give this one another home`)),
-    )
-    server.listen(`\0countersign-worker-${dev}-${ino}`, () => settle(ok(undefined)))
-    server.unref()
-  })
 }

@@ -5,7 +5,7 @@ import { err, ok } from '../../shared/result.ts'
 import { AgentSpec } from '../../shared/wire/principals.ts'
 import type { Command, CommandOutput } from '../shell/command.ts'
 import { command, usage } from '../shell/command.ts'
-import { parseInput, readJsonObject } from '../shell/json-input.ts'
+import { parseInput, pastTime, readJsonObject } from '../shell/json-input.ts'
 import type { Paint } from '../shell/terminal-text.ts'
 import { columns, inline, listing, time } from '../shell/terminal-text.ts'
 
@@ -319,11 +319,20 @@ const enrolWorker = command({
 const revokeWorker = command({
   words: ['workers', 'revoke'],
   args: { WORKER: 'the worker’s id' },
-  flags: {},
+  flags: {
+    'distrust-from': {
+      value: 'TIME',
+      what: 'since when somebody else may have had its key, e.g. 2026-11-20T09:00:00Z: nothing that it signed later is trusted',
+    },
+  },
   does: 'Revoke a worker, effective immediately; its running calls end as indeterminate',
   key: 'operator',
-  async run({ args, api }) {
-    const gone = await api('revokeWorker', { params: { worker: args.WORKER } })
+  async run({ args, flags, api }) {
+    const since = flags['distrust-from']
+    const distrusted = since === undefined ? ok(undefined) : pastTime('distrust-from', since)
+    if (!distrusted.ok) return distrusted
+    const query = distrusted.value === undefined ? {} : { distrusted_from_ms: distrusted.value }
+    const gone = await api('revokeWorker', { params: { worker: args.WORKER }, query })
     return gone.ok ? done(`worker ${args.WORKER} revoked`) : gone
   },
 })

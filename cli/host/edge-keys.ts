@@ -12,16 +12,19 @@ import {
   vaultId,
   withoutFormerVaults,
 } from '../../shared/evidence/key-ring.ts'
-import type { KeyEntry } from '../../shared/evidence/keys.ts'
+import { type KeyEntry, rootOf } from '../../shared/evidence/keys.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import type { Tenant } from '../../shared/wire/tenants.ts'
 import type { Command, CommandOutput, CommandResult, Trouble } from '../shell/command.ts'
 import { command, trouble, usage } from '../shell/command.ts'
 import type { Api } from '../shell/edge-api.ts'
+import { rootSettings } from '../shell/config.ts'
 import { reason, replacePrivate } from '../shell/files.ts'
+import { pastTime } from '../shell/json-input.ts'
 import { columns, time } from '../shell/terminal-text.ts'
 import { type Installation, openInstallation } from './installation.ts'
+import { rootSigner } from './root-signer.ts'
 
 const ENV_FILE = 'edge.env'
 const ENV_LINE = /^EDGE_SIGNING_KEY='[^']*'$/m
@@ -49,18 +52,13 @@ const distrust = command({
   key: 'offline',
   examples: ['countersign keys distrust ed25519:0123456789abcdef --from 2026-11-20T09:00:00Z'],
   run: async ({ args: { KID }, flags: { from } }) => {
-    const now = Date.now()
     if (from === undefined)
       return err(usage('`--from` is missing: since when may somebody else have had the key?'))
-    const since = Date.parse(from)
-    if (!TIME.test(from) || Number.isNaN(since) || since > now)
-      return err(usage('`--from` is not a time in the past; write it like 2026-11-20T09:00:00Z'))
-    return changeKeys(now, { kid: KID, from_ms: since })
+    const since = pastTime('from', from)
+    if (!since.ok) return since
+    return changeKeys(Date.now(), { kid: KID, from_ms: since.value })
   },
 })
-
-/** With a zone, so that it means the same to everybody. */
-const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d)$/
 
 const forget = command({
   words: ['keys', 'forget'],
@@ -110,7 +108,10 @@ async function changeKeys(now: number, distrusts: Rotation['distrusts']): Comman
   const installation = openInstallation()
   if (!installation.ok) return installation
   const until_ms = now + LIMITS.key_overlap_s * 1_000
-  const next = rotated(installation.value.ring, { from_ms: now, until_ms, distrusts })
+  const { ring } = installation.value
+  const root = rootSigner(rootSettings(), rootOf(ring.chain))
+  if (!root.ok) return root
+  const next = await rotated(ring, { from_ms: now, until_ms, distrusts }, root.value)
   return next.ok
     ? store(installation.value, next.value)
     : err(trouble('not_rotated', `the edge’s key was not changed: ${next.error}`))

@@ -30,6 +30,15 @@ export const wantsColour = (terminal: boolean, env: Variables = process.env): bo
 export const stateFolder = (env: Variables = process.env): string =>
   resolve(env['COUNTERSIGN_STATE'] || '.countersign')
 
+/** The signer of the chain of edge keys that is outside of the edge. */
+export type RootSettings = Readonly<Record<'file' | 'url' | 'token' | 'key', string | undefined>>
+export const rootSettings = (env: Variables = process.env): RootSettings => ({
+  file: env['COUNTERSIGN_ROOT_KEY_FILE'] || undefined,
+  url: env['COUNTERSIGN_ROOT_SIGNER_URL'] || undefined,
+  token: env['COUNTERSIGN_ROOT_SIGNER_TOKEN'] || undefined,
+  key: env['COUNTERSIGN_ROOT_SIGNER_KEY'] || undefined,
+})
+
 /** The folder of publishers' keys: one file each, readable by its owner only. */
 export const publishersFolder = (env: Variables = process.env): string =>
   join(env['XDG_CONFIG_HOME'] || join(homedir(), '.config'), 'countersign', 'publishers')

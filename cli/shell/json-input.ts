@@ -55,3 +55,14 @@ export function parseCallId(id: string): Result<{ run: string; call: string }, T
     ? ok({ run: splitId(id).run, call: id })
     : err(usage(`\`${id}\` is not a call id; call ids look like call_01ABC…_1`))
 }
+
+/** With a zone, so that it means the same to everybody. */
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d)$/
+
+/** The time in the past that a flag names, in milliseconds. */
+export function pastTime(flag: string, text: string): Result<number, Trouble> {
+  const at = TIME.test(text) ? Date.parse(text) : Number.NaN
+  return at <= Date.now()
+    ? ok(at)
+    : err(usage(`\`--${flag}\` is not a time in the past; write it like 2026-11-20T09:00:00Z`))
+}

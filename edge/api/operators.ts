@@ -208,8 +208,8 @@ export const operatorRoutes: Verbs<RouteNames> = {
     const worker = (await tenantOf(env, caller).listWorkers()).find(({ id }) => id === params.worker)
     return worker === undefined ? err(failure('not_found', 'no such worker')) : ok(worker)
   },
-  async revokeWorker({ env, caller, params }) {
-    return tenantOf(env, caller).revokeWorker(params.worker)
+  async revokeWorker({ env, caller, params, query: { distrusted_from_ms = null } }) {
+    return tenantOf(env, caller).revokeWorker(params.worker, distrusted_from_ms)
   },
 }
 

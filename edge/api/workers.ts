@@ -1,13 +1,14 @@
 // Verbs of workers: enrol once, then claim, stream output, settle, prove tiers and send heartbeats.
 
 import { parseJson } from '../../shared/bytes/json.ts'
-import { payloadBytes } from '../../shared/evidence/dsse.ts'
+import { type Envelope, payloadBytes } from '../../shared/evidence/dsse.ts'
 import { Statement } from '../../shared/evidence/statement.ts'
 import { failure } from '../../shared/failures.ts'
 import { keyHash, parseKey, splitId } from '../../shared/ids.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Env } from '../bindings.ts'
 import { identityOf, runObject, tenantObject } from '../bindings.ts'
+import type { WorkerKey } from '../call/settlement.ts'
 import type { Identified } from '../http/intake.ts'
 import { isTenant } from '../http/known-tenants.ts'
 import { isRunOf } from '../run/run-id.ts'
@@ -15,7 +16,15 @@ import { type EnrolledWorker, WORKER_IN_USE } from '../workers/request-freshness
 import type { Verbs } from './verb.ts'
 
 export const workerRoutes: Verbs<
-  'enrol' | 'claim' | 'readInput' | 'putOutput' | 'output' | 'settle' | 'prove' | 'heartbeat'
+  | 'enrol'
+  | 'claim'
+  | 'readInput'
+  | 'putOutput'
+  | 'output'
+  | 'settle'
+  | 'prove'
+  | 'rotateWorkerKey'
+  | 'heartbeat'
 > = {
   async enrol({ env, body: { token, x, name } }) {
     const invalid = err(failure('enrolment_invalid', 'the token is unknown, used or expired'))
@@ -74,13 +83,18 @@ export const workerRoutes: Verbs<
     const settled =
       object === undefined
         ? err(failure('stale_fence', 'no such call'))
-        : await object.settle(n, worker, body)
+        : await object.settle(n, keyUsed(worker, body.envelope), body)
     return settled.ok ? ok({ call: name, ...settled.value }) : settled
   },
 
   async prove({ env, caller, body: { envelope } }) {
     const { worker } = caller as Identified & { worker: EnrolledWorker } // the route admits only workers
     return tenantObject(env, caller.directory.tenant).proveWorker(worker.id, envelope)
+  },
+
+  async rotateWorkerKey({ env, caller, body: { link } }) {
+    const { worker } = caller as Identified & { worker: EnrolledWorker } // the route admits only workers
+    return tenantObject(env, caller.directory.tenant).rotateWorkerKey(worker.id, link)
   },
 
   async heartbeat({ env, caller, body: { tiers, running, ...speaker } }) {
@@ -111,6 +125,14 @@ async function renewLeases(
   const numbered = calls.map(({ call, fence }) => ({ n: splitId(call).n, fence }))
   const stop = await object?.renew(worker, numbered).catch((): number[] => [])
   return calls.flatMap(({ call }) => (object === undefined || stop?.includes(splitId(call).n) ? [call] : []))
+}
+
+/** A statement that waited in the spool may be signed with an earlier key. */
+function keyUsed({ id, kid, x, former }: EnrolledWorker, { signatures: [first] }: Envelope): WorkerKey {
+  const earlier = former.find((key) => key.kid === first?.keyid)
+  return earlier === undefined
+    ? { id, kid, x }
+    : { id, kid: earlier.kid, x: earlier.x, until_ms: earlier.untilAt }
 }
 
 function findCall(env: Env, { directory: { tenant }, worker }: Identified, call: string) {

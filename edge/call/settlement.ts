@@ -17,6 +17,7 @@ import {
   statementOf,
 } from '../../shared/evidence/statement.ts'
 import { failure } from '../../shared/failures.ts'
+import { LIMITS } from '../../shared/limits.ts'
 import type { Plan, StreamSummary } from '../../shared/plan/plan.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
@@ -24,7 +25,8 @@ import type { Settlement } from '../../shared/wire/workers.ts'
 import { type AttestationRecord, type EndState, type FinishedExecution, NOT_CANCELLED } from './lifecycle.ts'
 import type { StoredOutput } from './run.ts'
 
-export type WorkerKey = { id: string; kid: string; x: string }
+/** `until_ms`: of a key that the worker has replaced. */
+export type WorkerKey = { id: string; kid: string; x: string; until_ms?: number }
 export type CheckedSettlement = {
   statement: Statement
   kept: StoredOutput
@@ -70,6 +72,10 @@ export function checkSettlement(
     ])
   if (execution.outcome.kind === 'cancelled' && !cancelRequested)
     return refuse(NOT_CANCELLED, ['/predicate/execution/outcome'])
+  if (execution.ended_at_ms > (worker.until_ms ?? Number.POSITIVE_INFINITY) + LIMITS.clock_slack_ms)
+    return refuse('the statement is signed with a key that the worker had replaced before', [
+      '/predicate/execution/ended_at_ms',
+    ])
   const found = contradictions(statement, { grant: grantIn(granted), plan, now_ms })
   const [first] = found
   if (first !== undefined) {

@@ -6,7 +6,11 @@ import type { z } from 'zod'
 import type { Json } from '../../shared/bytes/json.ts'
 import { BODY_BOUNDS, parseJson } from '../../shared/bytes/json.ts'
 import type { Actor } from '../../shared/evidence/actor.ts'
-import { readSignatureInput, signatureHolds } from '../../shared/evidence/http-signature.ts'
+import {
+  readSignatureInput,
+  type SignatureInput,
+  signatureHolds,
+} from '../../shared/evidence/http-signature.ts'
 import type { CallOrigin } from '../../shared/evidence/origin.ts'
 import { failure } from '../../shared/failures.ts'
 import { parseKey } from '../../shared/ids.ts'
@@ -81,6 +85,9 @@ export async function claimedWorker(request: Request, env: Env) {
   return worker === undefined ? err(UNSIGNED) : ok({ claimed, worker })
 }
 
+const rowNow = async (env: Env, { tenant, worker }: SignatureInput) =>
+  (await directoryOf(env, tenant)).workers.get(worker)?.row
+
 /** Returns the worker that signed method, authority, path and body. */
 export async function identifyBySignature(
   request: Request,
@@ -95,12 +102,15 @@ export async function identifyBySignature(
   const { host, pathname } = new URL(request.url)
   const signed = { method: request.method, authority: host, path: pathname, body }
   const headers = { digest: header('content-digest'), signature: header('signature') }
-  if (!signatureHolds(signed, claimed, headers, worker.row.x)) return err(UNSIGNED)
+  const isBy = (x: string): boolean => signatureHolds(signed, claimed, headers, x)
+  // The cached directory may have an earlier key of the worker.
+  const { x } = isBy(worker.row.x) ? worker.row : ((await rowNow(env, claimed)) ?? worker.row)
+  if (!isBy(x)) return err(UNSIGNED)
   const admitted = await gatekeeper(env, tenant).admitWorker(claimed, knownVersion(tenant))
   if (!admitted.ok) return admitted
   const directory = directoryFrom(identityOf(env), tenant, admitted.value)
-  const present = directory.workers.get(claimed.worker) // its tiers may have changed in the meantime, its key can't
-  return present === undefined
+  const present = directory.workers.get(claimed.worker) // its tiers may have changed in the meantime, and its key
+  return present === undefined || present.row.x !== x
     ? err(UNSIGNED)
     : ok({ directory, principal: present.principal, worker: present.row })
 }

@@ -138,6 +138,20 @@ export const workers = sqliteTable('workers', {
   process: text(),
   /** When another process with its key last sent a request while the serving process was alive. */
   doubledAt: integer('doubled_at'),
+  /** Since when it has its present key, if it has had another one. */
+  keySince: integer('key_since'),
+  revokedAt: integer('revoked_at'),
+  /** Somebody else may have had its keys since then. */
+  distrustedFrom: integer('distrusted_from'),
+})
+
+/** The earlier keys of workers, which have signed evidence. */
+export const formerWorkerKeys = sqliteTable('former_worker_keys', {
+  kid: text().primaryKey(),
+  worker: text().notNull(),
+  x: text().notNull(),
+  fromAt: integer('from_at').notNull(),
+  untilAt: integer('until_at').notNull(),
 })
 
 /** The last proof of each worker, as it signed it. */

@@ -61,6 +61,7 @@ import { UpstreamRegistry } from './upstream-registry.ts'
 import { UpstreamStore } from './upstream-store.ts'
 import { WorkerStore } from './worker-store.ts'
 
+const NO_WORKER = failure('not_found', 'no such worker')
 type CheckedVersion = PolicyVersion & { warnings: FieldError[] }
 
 /** Seen nonces outlive the object: workerd may restart it within this process. */
@@ -487,9 +488,8 @@ export class TenantObject extends DurableObject<Env> {
 
   async proveWorker(id: string, envelope: Envelope): Promise<Result<{ tiers: Tier[] }>> {
     const worker = this.#enrolled(id)
-    return worker === undefined
-      ? err(failure('not_found', 'no such worker'))
-      : this.#workers.prove(this.#tenant, worker, envelope, Date.now())
+    if (worker === undefined) return err(NO_WORKER)
+    return this.#workers.prove(this.#tenant, worker, envelope, Date.now())
   }
 
   /** When a worker of the pool last sent a heartbeat; null if it isn't in the pool. */
@@ -502,8 +502,13 @@ export class TenantObject extends DurableObject<Env> {
     return this.#workers.list((id) => this.#freshness.seenAt(id), Date.now())
   }
 
-  async revokeWorker(id: string): Promise<Result<{ done: true }>> {
-    return this.#workers.revoke(id)
+  async rotateWorkerKey(id: string, link: Envelope): Promise<Result<{ kid: string }>> {
+    const worker = this.#enrolled(id)
+    return worker === undefined ? err(NO_WORKER) : this.#workers.rotateKey(worker, link)
+  }
+
+  async revokeWorker(id: string, distrustedFrom: number | null): Promise<Result<{ done: true }>> {
+    return this.#workers.revoke(id, distrustedFrom)
   }
 
   async workerKeys() {

@@ -2,10 +2,10 @@
 // requests is checked elsewhere (edge/workers/request-freshness.ts). A write that changes the
 // directory goes through the TenantObject's `change`.
 
-import { and, eq, isNull } from 'drizzle-orm'
+import { and, asc, eq, isNull } from 'drizzle-orm'
 import { type Envelope, kidOf, payloadBytes } from '../../shared/evidence/dsse.ts'
 import { PublicKey } from '../../shared/evidence/ed25519.ts'
-import type { KeyEntry } from '../../shared/evidence/keys.ts'
+import { edgeKeysOf, type KeyEntry } from '../../shared/evidence/keys.ts'
 import {
   advertisedTiers,
   provenResources,
@@ -22,7 +22,7 @@ import type { ProvenWorker } from '../../shared/wire/workers.ts'
 import type { Change, Database } from '../platform/database.ts'
 import { currentResources, type ReceivedProof } from '../workers/eligibility.ts'
 import type { EnrolledWorker, WorkerRow } from '../workers/request-freshness.ts'
-import { enrolments, proofs, workers } from './tables.ts'
+import { enrolments, formerWorkerKeys, proofs, workers } from './tables.ts'
 
 /** How often the warning about two processes of one worker is stored again. */
 const DOUBLED_EVERY_MS = 60_000
@@ -30,6 +30,12 @@ const DOUBLED_EVERY_MS = 60_000
 /** The proof in a stored envelope, which was verified on arrival. */
 const proofIn = (envelope: Envelope): WorkerProof =>
   JSON.parse(Buffer.from(payloadBytes(envelope)).toString()) as WorkerProof
+
+/** The key to which a link leads from this one, signed by both. */
+function nextKey(x: string, link: Envelope): string | undefined {
+  const led = edgeKeysOf(x, [link])
+  return led.ok ? led.value.at(-1)?.x : undefined
+}
 
 export class WorkerStore {
   readonly #db: Database
@@ -43,30 +49,48 @@ export class WorkerStore {
     this.#change = change
   }
 
-  /** All workers, including revoked ones. */
-  all(): WorkerRow[] {
-    return this.#db.select().from(workers).all()
-  }
-
   /**
    * Public keys, including those of revoked workers, so that their earlier signatures stay
    * verifiable. Earlier versions enrolled weak and off-curve keys. They are left out: no signature
    * by such a key is accepted, and one of them makes every reader refuse the whole key file (D2).
    */
   keys(): KeyEntry[] {
-    return this.all()
+    const former = this.#former()
+    return this.#db
+      .select()
+      .from(workers)
+      .all()
       .filter(this.#canSign)
-      .map(({ id, kid, x, status, enrolledAt }) => ({
-        kty: 'OKP',
-        crv: 'Ed25519',
-        kid,
-        x,
-        role: 'worker',
-        worker: id,
-        from_ms: enrolledAt,
-        until_ms: null,
-        status,
-      }))
+      .flatMap((row) => {
+        const { id, enrolledAt, keySince, revokedAt, status, distrustedFrom } = row
+        const from_ms = keySince ?? enrolledAt
+        const present = { ...row, from_ms, until_ms: revokedAt, status }
+        const earlier = (former.get(id) ?? []).map(({ kid, x, fromAt, untilAt }) => ({
+          kid,
+          x,
+          from_ms: fromAt,
+          until_ms: untilAt,
+          status: 'retired' as const,
+        }))
+        return [...earlier, present].map(({ kid, x, from_ms, until_ms, status }) => ({
+          kty: 'OKP',
+          crv: 'Ed25519',
+          kid,
+          x,
+          role: 'worker',
+          worker: id,
+          from_ms,
+          until_ms,
+          ...(distrustedFrom === null
+            ? { status }
+            : { status: 'distrusted', distrusted_from_ms: distrustedFrom }),
+        }))
+      })
+  }
+
+  #former(): ReadonlyMap<string, (typeof formerWorkerKeys.$inferSelect)[]> {
+    const rows = this.#db.select().from(formerWorkerKeys).orderBy(asc(formerWorkerKeys.untilAt)).all()
+    return Map.groupBy(rows, ({ worker }) => worker)
   }
 
   readonly #canSign = ({ id, x }: WorkerRow): boolean => {
@@ -77,7 +101,8 @@ export class WorkerStore {
 
   active(): EnrolledWorker[] {
     const rows = this.#db.select().from(workers).where(eq(workers.status, 'active')).all()
-    return rows.map((row) => ({ ...row, proven: this.#provenBy(row.id) }))
+    const former = this.#former()
+    return rows.map((row) => ({ ...row, proven: this.#provenBy(row.id), former: former.get(row.id) ?? [] }))
   }
 
   token(tenant: string, pool: string): { token: string; expires_at: number } {
@@ -113,13 +138,48 @@ export class WorkerStore {
       process: null,
       doubledAt: null,
     }
-    if (this.#db.select().from(workers).where(eq(workers.kid, worker.kid)).get() !== undefined)
+    if (this.#isKnown(worker.kid))
       return err(failure('enrolment_invalid', 'this key is already enrolled; generate a new one'))
     this.#change(() => {
       this.#db.update(enrolments).set({ usedAt: now }).where(eq(enrolments.id, id)).run()
       this.#db.insert(workers).values(worker).run()
     })
     return ok({ worker: worker.id, pool: token.pool })
+  }
+
+  #isKnown(kid: string): boolean {
+    const present = this.#db.select().from(workers).where(eq(workers.kid, kid)).get()
+    const former = this.#db.select().from(formerWorkerKeys).where(eq(formerWorkerKeys.kid, kid)).get()
+    return present !== undefined || former !== undefined
+  }
+
+  /**
+   * Replaces a worker's key by the one that a link names, signed by both. A repeated link is accepted:
+   * the worker may have lost the answer to the first.
+   */
+  rotateKey({ id, kid, x, enrolledAt, former }: EnrolledWorker, link: Envelope): Result<{ kid: string }> {
+    const next = nextKey(x, link)
+    if (next === undefined)
+      return former.some((key) => nextKey(key.x, link) === x)
+        ? ok({ kid })
+        : err(failure('invalid_request', '/link: it is not signed by the worker’s key and the new one'))
+    if (this.#isKnown(kidOf(next)))
+      return err(failure('invalid_request', '/link: this key is already enrolled; generate a new one'))
+    if (former.length >= LIMITS.worker_keys - 1)
+      return err(
+        failure('limit_reached', `a worker can have at most ${LIMITS.worker_keys} keys; enrol it again`),
+      )
+    const now = Date.now()
+    const fromAt = former.at(-1)?.untilAt ?? enrolledAt
+    this.#change(() => {
+      this.#db.insert(formerWorkerKeys).values({ kid, worker: id, x, fromAt, untilAt: now }).run()
+      this.#db
+        .update(workers)
+        .set({ kid: kidOf(next), x: next, keySince: now })
+        .where(eq(workers.id, id))
+        .run()
+    })
+    return ok({ kid: kidOf(next) })
   }
 
   /** Stores a worker's proof, which counts until it expires. */
@@ -184,27 +244,42 @@ export class WorkerStore {
         .all()
         .map(({ worker, envelope }) => [worker, envelope]),
     )
-    return this.all().map(({ enrolledAt, x: _x, process: _process, doubledAt, ...worker }) => {
-      const envelope = kept.get(worker.id) ?? null
-      const proof = envelope === null ? null : proofIn(envelope)
-      const means = currentResources({ tiers: worker.tiers, proven: this.#provenBy(worker.id) }, now)
-      const current = { tiers: means.tiers, advertised: advertisedTiers(means), means }
-      return {
-        ...worker,
-        ...current,
-        enrolled_at_ms: enrolledAt,
-        seen_at_ms: seenAt(worker.id),
-        doubled_at_ms: doubledAt,
-        proof,
-        envelope,
-      }
-    })
+    return this.#db
+      .select()
+      .from(workers)
+      .all()
+      .map(({ enrolledAt, doubledAt, id, name, pool, kid, tiers, status }) => {
+        const worker = { id, name, pool, kid, status }
+        const envelope = kept.get(worker.id) ?? null
+        const proof = envelope === null ? null : proofIn(envelope)
+        const means = currentResources({ tiers, proven: this.#provenBy(id) }, now)
+        const current = { tiers: means.tiers, advertised: advertisedTiers(means), means }
+        return {
+          ...worker,
+          ...current,
+          enrolled_at_ms: enrolledAt,
+          seen_at_ms: seenAt(worker.id),
+          doubled_at_ms: doubledAt,
+          proof,
+          envelope,
+        }
+      })
   }
 
-  revoke(id: string): Result<{ done: true }> {
-    if (this.#db.select().from(workers).where(eq(workers.id, id)).get() === undefined)
-      return err(failure('not_found', 'no such worker'))
-    this.#change(() => this.#db.update(workers).set({ status: 'revoked' }).where(eq(workers.id, id)).run())
+  /** `distrustedFrom`: nothing that it has signed since then counts. */
+  revoke(id: string, distrustedFrom: number | null): Result<{ done: true }> {
+    const row = this.#db.select().from(workers).where(eq(workers.id, id)).get()
+    if (row === undefined) return err(failure('not_found', 'no such worker'))
+    const ended = {
+      status: 'revoked' as const,
+      revokedAt: row.revokedAt ?? Date.now(),
+      // The earliest time counts, so that nobody gives back trust.
+      distrustedFrom:
+        row.distrustedFrom === null
+          ? distrustedFrom
+          : Math.min(row.distrustedFrom, distrustedFrom ?? row.distrustedFrom),
+    }
+    this.#change(() => this.#db.update(workers).set(ended).where(eq(workers.id, id)).run())
     return ok({ done: true })
   }
 }

@@ -26,7 +26,12 @@ export type WorkerRow = {
   process: string | null
   doubledAt: number | null
 }
-export type EnrolledWorker = WorkerRow & { proven: ReceivedProof | null }
+/** An earlier key of a worker: it may have signed what ended until then. */
+export type FormerKey = { readonly kid: string; readonly x: string; readonly untilAt: number }
+export type EnrolledWorker = WorkerRow & {
+  proven: ReceivedProof | null
+  former: readonly FormerKey[]
+}
 
 /** The sender of a heartbeat; older workers name no process. */
 export type HeartbeatSender = { readonly process?: string | undefined; readonly leaving?: true | undefined }

@@ -62,6 +62,12 @@ export function seal(type: string, payload: unknown, signer: Signer): Envelope {
   }
 }
 
+/** The bytes that a signature of this envelope covers, for a signer outside of this process. */
+export const signedBytes = ({ payloadType, payload }: Envelope): Uint8Array =>
+  preAuthEncoding(payloadType, Buffer.from(payload, 'base64'))
+
+export const signWith = ({ key }: Signer, bytes: Uint8Array): Uint8Array => sign(null, bytes, key)
+
 /** Adds a signature over the same payload. */
 export function countersign(envelope: Envelope, signer: Signer): Envelope {
   const added = signature(envelope.payloadType, Buffer.from(envelope.payload, 'base64'), signer)

@@ -6,8 +6,8 @@ import { createHmac, generateKeyPairSync, randomBytes } from 'node:crypto'
 import { z } from 'zod'
 import { LIMITS } from '../limits.ts'
 import { err, ok, type Result } from '../result.ts'
-import { Envelope, type PrivateJwk, type Signer, signerFromJwk } from './dsse.ts'
-import { PublicKey } from './ed25519.ts'
+import { Envelope, kidOf, type PrivateJwk, type Signer, signedBytes, signerFromJwk } from './dsse.ts'
+import { isSignedBy, PublicKey } from './ed25519.ts'
 import { edgeKeysOf, type KeyEntry, type Link, sealLink } from './keys.ts'
 
 const BYTES = 32
@@ -78,23 +78,46 @@ export function edgeKeys({ first, chain }: KeyRing): KeyEntry[] {
   return keys.value
 }
 
-export type Rotation = Omit<Link, 'follows' | 'key'>
+export type Rotation = Omit<Link, 'follows' | 'key' | 'root'>
+
+/** Signs links outside of the edge: a key on another host, in a KMS or in an HSM. An error is a sentence. */
+export type RootSigner = {
+  readonly x: string
+  readonly sign: (bytes: Uint8Array) => Promise<Result<Uint8Array, string>>
+}
+
+async function withRoot(link: Envelope, { x, sign }: RootSigner): Promise<Result<Envelope, string>> {
+  const bytes = signedBytes(link)
+  const signature = await sign(bytes)
+  if (!signature.ok) return signature
+  // A bridge that signs with another key would end the chain for every verifier.
+  if (!isSignedBy(x, bytes, signature.value)) return err('the root signer did not sign with the key that is set')
+  const added = { keyid: kidOf(x), sig: Buffer.from(signature.value).toString('base64') }
+  return ok({ ...link, signatures: [...link.signatures, added] })
+}
 
 /**
  * The ring with a new signing key, which the present one introduces, and a new key of the vaults. If
  * a key is distrusted, its holder may know every secret of the ring: all are new but that of run ids.
  */
-export function rotated(ring: KeyRing, link: Rotation): Result<KeyRing, string> {
+export async function rotated(ring: KeyRing, link: Rotation, root?: RootSigner): Promise<Result<KeyRing, string>> {
   if (ring.chain.length >= LIMITS.edge_keys - 1) return err(`an edge has at most ${LIMITS.edge_keys} keys`)
   if (ring.vaults.length >= LIMITS.vault_keys)
     return err('secrets are still sealed under earlier keys; run `countersign keys forget` first')
   // Ed25519 keys export in this form.
   const { kty, crv, x, d } = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk
   const signing = { kty, crv, x, d }
+  const own = sealLink(
+    { ...link, ...(root === undefined ? {} : { root: root.x }) },
+    edgeSigner(ring),
+    signerFromJwk(signing),
+  )
+  const sealed = root === undefined ? ok(own) : await withRoot(own, root)
+  if (!sealed.ok) return sealed
   const next = {
     ...ring,
     signing,
-    chain: [...ring.chain, sealLink(link, edgeSigner(ring), signerFromJwk(signing))],
+    chain: [...ring.chain, sealed.value],
     vaults: [newSecret(), ...ring.vaults],
     ...(link.distrusts === null ? {} : { root: newSecret() }),
   }

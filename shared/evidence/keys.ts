@@ -58,6 +58,8 @@ const Link = z.strictObject({
   until_ms: Time,
   /** An earlier key that is no longer trusted since that time. */
   distrusts: z.strictObject({ kid: Kid, from_ms: Time }).nullable(),
+  /** A key outside of the edge that signs this link, and must sign every later one. */
+  root: PublicKey.optional(),
 })
 export type Link = z.infer<typeof Link>
 
@@ -68,9 +70,10 @@ export const sealLink = (link: Omit<Link, 'follows' | 'key'>, from: Signer, to: 
 /** The edge keys to which the chain leads from the first one; an error is a sentence. */
 export function edgeKeysOf(first: string, chain: readonly Envelope[]): Result<KeyEntry[], string> {
   const keys: KeyEntry[] = [entryOf(first, 0)]
+  let root: string | undefined
   for (const [index, envelope] of chain.entries()) {
     const last = keys[keys.length - 1]
-    const link = linkIn(envelope, last?.x ?? '')
+    const link = linkIn(envelope, last?.x ?? '', root)
     const broken = (why: string): Result<never, string> => err(`link ${index + 1} of the chain ${why}`)
     if (last === undefined || link === undefined)
       return broken('is not signed by the key before it and by the key that it names')
@@ -79,6 +82,7 @@ export function edgeKeysOf(first: string, chain: readonly Envelope[]): Result<Ke
     Object.assign(last, { until_ms: link.until_ms, status: 'retired' })
     if (link.distrusts !== null && !distrust(keys, link.distrusts)) return broken('distrusts an unknown key')
     keys.push(entryOf(link.key, link.from_ms))
+    root = link.root
   }
   return ok(keys)
 }
@@ -94,13 +98,21 @@ const entryOf = (x: string, from_ms: number): KeyEntry => ({
   status: 'active',
 })
 
-function linkIn(envelope: Envelope, follows: string): Link | undefined {
+/** The root that the last link names, and that must sign the next one. */
+export function rootOf(chain: readonly Envelope[]): string | undefined {
+  const last = chain.at(-1)
+  const parsed = last === undefined ? undefined : parseJson(payloadBytes(last))
+  return parsed?.ok === true ? Link.safeParse(parsed.value).data?.root : undefined
+}
+
+function linkIn(envelope: Envelope, follows: string, root: string | undefined): Link | undefined {
   const parsed = parseJson(payloadBytes(envelope))
   const read = Link.safeParse(parsed.ok ? parsed.value : undefined)
   if (!read.success || read.data.follows !== follows) return undefined
-  const { key } = read.data
-  const both = new Map([follows, key].map((x) => [kidOf(x), x]))
-  return signedByExactly(envelope, LINK_TYPE, both) ? read.data : undefined
+  const { key, root: named } = read.data
+  if (root !== undefined && named !== root) return undefined // T03: a thief of the edge's key has no root
+  const all = new Map([follows, key, ...(named === undefined ? [] : [named])].map((x) => [kidOf(x), x]))
+  return signedByExactly(envelope, LINK_TYPE, all) ? read.data : undefined
 }
 
 /** The earliest time counts: a later link can't give back trust. False if there is no such key. */

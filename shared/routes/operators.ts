@@ -381,8 +381,9 @@ export const OPERATORS = routes({
     callers: ['operator'],
     action: 'worker.revoke',
     params: z.strictObject({ worker: WorkerId }),
+    query: z.strictObject({ distrusted_from_ms: number(8.64e15).optional() }),
     summary:
-      'Revoke a worker; its requests are refused from then on, and its running calls end indeterminate',
+      'Revoke a worker; its requests are refused from then on, and its running calls end indeterminate. With `distrusted_from_ms` nothing counts that it has signed since then',
     status: 200,
     result: Done,
     failures: ['not_found'],

@@ -95,6 +95,17 @@ export const WORKERS = routes({
     result: wire.ProvenTiers,
     failures: ['proof_invalid'],
   },
+  rotateWorkerKey: {
+    method: 'POST',
+    path: '/v1/worker/key',
+    callers: ['worker'],
+    action: 'worker.heartbeat',
+    summary: 'Replace the worker’s key; the link is signed by the present key and the new one',
+    body: wire.KeyRotation,
+    status: 200,
+    result: wire.RotatedKey,
+    failures: ['invalid_request', 'limit_reached'],
+  },
   heartbeat: {
     method: 'POST',
     path: '/v1/worker/heartbeat',

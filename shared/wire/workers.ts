@@ -21,6 +21,9 @@ export const Enrolled = z.strictObject({
   pool: Name,
   edge: z.strictObject({ kid: z.string(), x: PublicKey }),
 })
+/** A link from the worker's key to its next one, signed by both (shared/evidence/keys.ts). */
+export const KeyRotation = z.strictObject({ link: Envelope })
+export const RotatedKey = z.strictObject({ kid: z.string() })
 export const Worker = z.strictObject({
   id: WorkerId,
   name: Name,

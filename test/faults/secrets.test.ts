@@ -2,9 +2,12 @@
 // of edge, Redis or worker, no log and no response contains it, while the call runs and after (L7,
 // V02).
 
+import { spawnSync } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { ROOT, type State } from '../../infra/state.ts'
+import { workerArgv } from '../../infra/worker-process.ts'
 import { sha256 } from '../../shared/bytes/json.ts'
 import { verifyBundle } from '../../shared/evidence/bundle.ts'
 import type { Envelope } from '../../shared/evidence/dsse.ts'
@@ -119,6 +122,17 @@ const pinnedByWorker = (): string => {
   const [file = ''] = globSync(join(hurt.stack.state.worker, '**/key.json'))
   return JSON.parse(readFileSync(file, 'utf8')).edge.kid
 }
+/** As an operator of its host does. */
+function rotateWorker(state: State): void {
+  const [file = '', ...args] = workerArgv(state, 'worker/main.ts', 'rotate')
+  const done = spawnSync(file, args, {
+    cwd: ROOT,
+    encoding: 'utf8',
+    env: { PATH: '/usr/bin:/bin', HOME: '/' },
+  })
+  if (done.status !== 0) throw new Error(done.stderr)
+}
+
 const kidsOf = ({ signatures }: Envelope): string[] => signatures.map(({ keyid }) => keyid)
 
 test('T03 the edge’s key is rotated while calls run: they end, old and new evidence verifies, and secrets reach their tools', async () => {
@@ -151,9 +165,10 @@ test('T03 the edge’s key is rotated while calls run: they end, old and new evi
   ])
 })
 
-test('T03 a distrusted key signs nothing more, and a worker that was off follows two links', async () => {
+test('T03 a distrusted key signs nothing more, and a worker that was off follows two links with a new key of its own', async () => {
   const last = await hurt.ended(await hurt.propose('mark_quickly', { mark: 'second\n' }))
   await hurt.stack.worker.stop()
+  rotateWorker(hurt.stack.state)
   await onHost('keys', 'rotate')
   const [, second = '', third = ''] = edgeKids(await keys())
   expect(third).toBe('')
@@ -169,6 +184,10 @@ test('T03 a distrusted key signs nothing more, and a worker that was off follows
   const now = await keys()
   expect(pinnedByWorker()).toBe(edgeKids(now).at(-1))
   await attested(hurt, last)
+  expect(now.keys.filter(({ role }) => role === 'worker').map(({ status }) => status)).toEqual([
+    'retired',
+    'active',
+  ])
   const bundle = unwrap(await hurt.agent('readAttestation', { params: { run: last.run, call: last.id } }))
   const stolen = now.keys.map((key) =>
     key.kid === second ? { ...key, distrusted_from_ms: ended_at_ms } : key,

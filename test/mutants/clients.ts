@@ -64,8 +64,8 @@ export const CLIENTS: readonly Held[] = [
     titled: 'T03',
     lines: [
       [
-        'or not signed_by_exactly(envelope, LINK_TYPE, both)',
-        '',
+        'if not signed_by_exactly(envelope, LINK_TYPE, both):',
+        'if False:',
         'In Python anybody introduces a key of their own as the edge’s next one.',
       ],
       [

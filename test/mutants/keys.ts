@@ -9,15 +9,11 @@ export const KEYS: readonly Held[] = [
     tests: ['test/shared/keys/edge-keys.test.ts'],
     lines: [
       [
-        'return signedByExactly(envelope, LINK_TYPE, both) ? read.data : undefined',
+        'return signedByExactly(envelope, LINK_TYPE, all) ? read.data : undefined',
         'return read.data',
         'Anybody introduces a key of their own as the edge’s next one.',
       ],
-      [
-        'new Map([follows, key].map((x) => [kidOf(x), x]))',
-        'new Map([key].map((x) => [kidOf(x), x]))',
-        'A new key introduces itself.',
-      ],
+      ['new Map([follows, key, ', 'new Map([key, ', 'A new key introduces itself.'],
       ['|| read.data.follows !== follows', '', 'A link that another key has signed continues the chain.'],
       ['if (keys.some(({ x }) => x === link.key))', 'if (false)', 'A retired or distrusted key comes back.'],
       [
@@ -84,6 +80,80 @@ export const KEYS: readonly Held[] = [
         'keys.value.at(-1)?.x === signing.x ?',
         'true ?',
         'The edge signs with a key to which no chain leads, and its evidence is refused.',
+      ],
+    ],
+  },
+  {
+    area: 'signatures',
+    file: 'shared/evidence/key-ring.ts',
+    tests: ['test/cli/host/root-signer.test.ts'],
+    lines: [
+      [
+        'if (!isSignedBy(x, bytes, signature.value))',
+        'if (false)',
+        'A bridge that signs with another key ends the chain, and the edge has no key that counts.',
+      ],
+    ],
+  },
+  {
+    area: 'signatures',
+    file: 'shared/evidence/keys.ts',
+    tests: ['test/cli/host/root-signer.test.ts'],
+    lines: [
+      [
+        'if (root !== undefined && named !== root) return undefined',
+        '',
+        'A thief of the edge’s key introduces a key of their own, without the root.',
+      ],
+    ],
+  },
+  {
+    area: 'signatures',
+    file: 'cli/host/root-signer.ts',
+    tests: ['test/cli/host/root-signer.test.ts'],
+    lines: [
+      ["redirect: 'error',", '', 'Whoever answers for the bridge sends its token elsewhere.'],
+      ['if (bytes > LIMITS.root_signer_bytes)', 'if (false)', 'A bridge answers without end.'],
+      [
+        'if (root !== undefined && signer.value?.x !== root)',
+        'if (false)',
+        'A rotation without the root leaves the edge with a chain that nobody accepts.',
+      ],
+      [
+        "address?.protocol === 'https:' ||",
+        'address !== null ||',
+        'The token of the bridge crosses the network in the clear.',
+      ],
+    ],
+  },
+  {
+    area: 'workers',
+    file: 'edge/tenant/worker-store.ts',
+    tests: ['test/edge/workers/identity.test.ts'],
+    titled: 'T03 K01',
+    lines: [
+      [
+        'if (next === undefined) return former.some(',
+        'if (false) return former.some(',
+        'A worker takes a key that somebody else has, and signs in their place.',
+      ],
+      [
+        'Math.min(row.distrustedFrom, distrustedFrom ?? row.distrustedFrom)',
+        'distrustedFrom',
+        'A second revocation gives back trust in what a thief has signed.',
+      ],
+    ],
+  },
+  {
+    area: 'signatures',
+    file: 'edge/call/settlement.ts',
+    tests: ['test/edge/workers/identity.test.ts'],
+    titled: 'T03 K01',
+    lines: [
+      [
+        'if (execution.ended_at_ms > (worker.until_ms ?? Number.POSITIVE_INFINITY) + LIMITS.clock_slack_ms)',
+        'if (false)',
+        'The edge countersigns a statement of a replaced key, which every verifier refuses.',
       ],
     ],
   },

@@ -280,13 +280,7 @@ export const PEOPLE: readonly Held[] = [
     file: 'edge/http/intake.ts',
     tests: ['test/edge/workers/identity.test.ts'],
     titled: 'K02|a signed request',
-    lines: [
-      [
-        'if (!signatureHolds(signed, claimed, headers, worker.row.x)) return err(UNSIGNED)',
-        '',
-        'Anybody speaks as any worker.',
-      ],
-    ],
+    lines: [['if (!isBy(x)) return err(UNSIGNED)', '', 'Anybody speaks as any worker.']],
   },
   {
     area: 'workers',

@@ -36,6 +36,7 @@ export const NAMES_NOTHING: ReadonlySet<RouteName> = new Set([
   'putDeniedParts',
   'putRetention',
   'prove',
+  'rotateWorkerKey',
   'consoleSignIn',
   'consoleSignOut',
 ])

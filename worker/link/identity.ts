@@ -33,11 +33,14 @@ const Pinned = {
   before: EdgeKey.extend({ until_ms: Time }).optional(),
 }
 
-const KeyFile = z.strictObject({
+export const PrivateKey = z.strictObject({
   kty: z.literal('OKP'),
   crv: z.literal('Ed25519'),
   x: PublicKey,
   d: z.string().length(43),
+})
+
+const KeyFile = PrivateKey.extend({
   worker: z.string().regex(PATTERNS.worker),
   tenant: z.string().regex(PATTERNS.tenant),
   pool: z.string().regex(PATTERNS.name),
@@ -74,24 +77,32 @@ export function readIdentity(config: Config): Result<Identity, Refusal> {
   return ok({ path, worker, tenant, pool, signer, edge, ...(before === undefined ? {} : { before }) })
 }
 
-/** Replaces the pinned edge key, in one step: a crash leaves the file as it was or as it will be. */
-export function storeEdge(path: string, { edge, before }: PinnedEdge): Result<void, Refusal> {
-  const draft = `${path}.new`
+/** Stores a new edge key, or a new key of the worker. */
+export const storeEdge = (path: string, { edge, before }: PinnedEdge): Result<void, Refusal> =>
+  replace(path, { edge, before })
+export const storeKey = (path: string, { kty, crv, x, d }: PrivateJwk): Result<void, Refusal> =>
+  replace(path, { kty, crv, x, d })
+
+/** Changes the file in one step: a crash leaves it as it was or as it will be. */
+function replace(path: string, change: object): Result<void, Refusal> {
   try {
-    const kept = KeyFile.omit({ before: true })
-      .strip()
-      .parse(parsed(readFileSync(path, 'utf8')))
-    const file = openSync(draft, 'w', 0o600)
-    try {
-      writeSync(file, `${JSON.stringify({ ...kept, edge, before }, null, 2)}\n`)
-      fsyncSync(file)
-    } finally {
-      closeSync(file)
-    }
-    renameSync(draft, path)
+    const kept = KeyFile.parse(parsed(readFileSync(path, 'utf8')))
+    writeKeyFile(`${path}.new`, { ...kept, ...change })
+    renameSync(`${path}.new`, path)
     return ok(undefined)
   } catch (error) {
     return err(`\`${path}\` can’t be written (${codeOf(error)})`)
+  }
+}
+
+/** Writes a file that only this user can read, and returns once it is on the disk. */
+export function writeKeyFile(path: string, content: object): void {
+  const file = openSync(path, 'w', 0o600)
+  try {
+    writeSync(file, `${JSON.stringify(content, null, 2)}\n`)
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
   }
 }
 
@@ -116,7 +127,7 @@ export function makeHome(home: string): Result<void, Refusal> {
   }
 }
 
-const codeOf = (error: unknown): string =>
+export const codeOf = (error: unknown): string =>
   error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
 
 /**

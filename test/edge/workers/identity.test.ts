@@ -2,7 +2,11 @@
 // signature that covers method, authority, path and body.
 
 import { expect, test } from 'vitest'
+import { verifyBundle } from '../../../shared/evidence/bundle.ts'
+import type { Envelope, Signer } from '../../../shared/evidence/dsse.ts'
 import { contentDigest, signRequest } from '../../../shared/evidence/http-signature.ts'
+import { type Keys, readKeys, sealLink } from '../../../shared/evidence/keys.ts'
+import { statementOf } from '../../../shared/evidence/statement.ts'
 import {
   readProof,
   sealProof,
@@ -190,6 +194,72 @@ test('K01 a revoked worker is refused on its next request, and its public key st
   ).toMatchObject({
     status: 'revoked',
   })
+})
+
+test('T03 K01 a worker replaces its key with a link that both have signed; what the old key signed before still settles and verifies', async () => {
+  const rotating = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
+  const call = unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
+  const claim = unwrap(await rotating.claim(call.id))
+  const ended = rotating.settlement(claim)
+  const [next, stranger] = [newSigner(), newSigner()]
+  const terms = { from_ms: 0, until_ms: 0, distrusts: null }
+  const linkOf = (from: Signer, to: Signer) => sealLink(terms, from, to)
+  const ask = (by: Signer, link: Envelope) => rotating.as(by)('rotateWorkerKey', { body: { link } })
+  for (const link of [
+    linkOf(stranger, next),
+    linkOf(other.signer, next),
+    linkOf(rotating.signer, other.signer),
+  ])
+    expect(refusalOf(await ask(rotating.signer, link))).toBe('400 invalid_request')
+  const link = linkOf(rotating.signer, next)
+  expect(refusalOf(await ask(stranger, link))).toBe('401 bad_signature')
+  expect(unwrap(await ask(rotating.signer, link)).kid).toBe(next.kid)
+  expect(refusalOf(await ask(rotating.signer, link))).toBe('401 bad_signature')
+  expect(unwrap(await ask(next, link)).kid).toBe(next.kid) // the answer was lost, so it asks again
+
+  const late = rotating.settlement(claim, {}, (statement) => {
+    const { execution, ...predicate } = statement.predicate
+    const later = { ...execution, ended_at_ms: execution.ended_at_ms + 2 * LIMITS.clock_slack_ms }
+    return statementOf({ ...predicate, execution: later })
+  })
+  const settle = (body: typeof ended) => rotating.as(next)('settle', { body })
+  expect(refusalOf(await settle(late))).toBe('422 attestation_invalid')
+  unwrap(await settle(ended))
+  const bundle = unwrap(await agent.client('readAttestation', { params: { run: call.run, call: call.id } }))
+  const keysNow = async () => unwrap(await client(fixtures.url)('keys', { query: {} }))
+  const own = ({ keys }: Keys) => keys.filter(({ worker }) => worker === rotating.id)
+  const keys = await keysNow()
+  expect(verifyBundle(bundle, keys).ok).toBe(true)
+  expect(own(keys)).toMatchObject([
+    { kid: rotating.signer.kid, status: 'retired', until_ms: expect.any(Number) },
+    { kid: next.kid, status: 'active', until_ms: null },
+  ])
+
+  const { ended_at_ms } = rotating.statement(claim).predicate.execution
+  const params = { worker: rotating.id }
+  unwrap(await fixtures.root('revokeWorker', { params, query: { distrusted_from_ms: ended_at_ms } }))
+  expect(verifyBundle(bundle, await keysNow()).ok).toBe(true)
+  unwrap(await fixtures.root('revokeWorker', { params, query: { distrusted_from_ms: 0 } }))
+  unwrap(await fixtures.root('revokeWorker', { params }))
+  const after = await keysNow()
+  expect(verifyBundle(bundle, after).ok).toBe(false)
+  expect(own(after).map(({ distrusted_from_ms }) => distrusted_from_ms)).toEqual([0, 0])
+  expect(readKeys(after).ok).toBe(true)
+})
+
+test('a worker has at most 32 keys (`worker_keys`) in its life', async () => {
+  const rotating = await PeerWorker.enrol(fixtures.url, fixtures.root, fixtures.pool)
+  let present = rotating.signer
+  const rotate = async () => {
+    const next = newSigner()
+    const link = sealLink({ from_ms: 0, until_ms: 0, distrusts: null }, present, next)
+    const answer = await rotating.as(present)('rotateWorkerKey', { body: { link } })
+    if (answer.ok) present = next
+    return answer
+  }
+  for (let count = 1; count < 32; count++) unwrap(await rotate())
+  expect(refusalOf(await rotate())).toBe('409 limit_reached')
+  unwrap(await fixtures.root('revokeWorker', { params: { worker: rotating.id } }))
 })
 
 // ── Enrolment ──

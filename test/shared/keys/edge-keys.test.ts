@@ -225,8 +225,8 @@ describe('the key ring of an edge', () => {
   })
 
   const secrets = ({ root, ids }: KeyRing): string[] => [root, ids]
-  test('a rotation brings a new signing key and a new key of the vaults, and keeps links and run ids', () => {
-    const next = value(rotated(ring, at(NOW)))
+  test('a rotation brings a new signing key and a new key of the vaults, and keeps links and run ids', async () => {
+    const next = value(await rotated(ring, at(NOW)))
     expect(edgeKeys(next).map(({ x }) => x)).toEqual([JWK.x, edgeSigner(next).x])
     expect(secrets(next)).toEqual(secrets(ring))
     expect(next.vaults.slice(1)).toEqual(ring.vaults)
@@ -236,15 +236,15 @@ describe('the key ring of an edge', () => {
     expect(readKeyRing(JSON.parse(JSON.stringify(next)))).toEqual({ ok: true, value: next })
   })
 
-  test('T03 after a distrust no link, mark, cursor or webhook is made from a secret that was known', () => {
-    const next = value(rotated(ring, at(NOW, { kid: kidOf(JWK.x), from_ms: 0 })))
+  test('T03 after a distrust no link, mark, cursor or webhook is made from a secret that was known', async () => {
+    const next = value(await rotated(ring, at(NOW, { kid: kidOf(JWK.x), from_ms: 0 })))
     expect([next.root === ring.root, next.ids]).toEqual([false, ring.ids])
     expect(edgeKeys(next)[0]?.status).toBe('distrusted')
-    expect(rotated(ring, at(NOW, { kid: 'ed25519:0000', from_ms: 0 })).ok).toBe(false)
+    expect((await rotated(ring, at(NOW, { kid: 'ed25519:0000', from_ms: 0 }))).ok).toBe(false)
   })
 
-  test('a ring whose chain leads elsewhere, or that is damaged, is refused without being quoted', () => {
-    const next = value(rotated(ring, at(NOW)))
+  test('a ring whose chain leads elsewhere, or that is damaged, is refused without being quoted', async () => {
+    const next = value(await rotated(ring, at(NOW)))
     const others: unknown[] = [
       { ...next, signing: ring.signing },
       { ...next, chain: [] },
@@ -261,10 +261,13 @@ describe('the key ring of an edge', () => {
     }
   })
 
-  test('a ring has at most four keys of the vaults (`vault_keys`), so the earlier ones must be forgotten', () => {
+  test('a ring has at most four keys of the vaults (`vault_keys`), so the earlier ones must be forgotten', async () => {
     let many = ring
-    for (let count = 1; count < 4; count++) many = value(rotated(many, at(NOW + count)))
-    expect(rotated(many, at(NOW + 9))).toEqual({ ok: false, error: expect.stringContaining('keys forget') })
-    expect(rotated(withoutFormerVaults(many), at(NOW + 9)).ok).toBe(true)
+    for (let count = 1; count < 4; count++) many = value(await rotated(many, at(NOW + count)))
+    expect(await rotated(many, at(NOW + 9))).toEqual({
+      ok: false,
+      error: expect.stringContaining('keys forget'),
+    })
+    expect((await rotated(withoutFormerVaults(many), at(NOW + 9))).ok).toBe(true)
   })
 })

@@ -55,13 +55,18 @@ def _entry(x: str, from_ms: int) -> Dict[str, Any]:
 
 
 def _edge_keys(first: str, chain: Any) -> List[Dict[str, Any]]:
-    entries = [_entry(first, 0)]
+    entries, root = [_entry(first, 0)], None
     for envelope in chain:
         link, last = parse(bytes_of(envelope["payload"])), entries[-1]
-        both = {_kid(x): key_of(x) for x in (last["x"], link["key"])}
-        if set(link) != LINK or link["follows"] != last["x"] or not signed_by_exactly(envelope, LINK_TYPE, both):
+        if root is not None and link.get("root") != root:
+            raise ValueError("a link is not signed by the root that an earlier one names")
+        root = link.get("root")
+        both = {_kid(x): key_of(x) for x in (last["x"], link["key"], root) if x is not None}
+        if set(link) - {"root"} != LINK or link["follows"] != last["x"] or len(both) < 2:
+            raise ValueError("a link is malformed, or follows another key")
+        if not signed_by_exactly(envelope, LINK_TYPE, both):
             raise ValueError("a link is not signed by the key before it and by the key that it names")
-        if link["from_ms"] < last["from_ms"] or link["until_ms"] < link["from_ms"] or len(both) < 2:
+        if link["from_ms"] < last["from_ms"] or link["until_ms"] < link["from_ms"]:
             raise ValueError("a link goes back")
         if any(entry["x"] == link["key"] for entry in entries):
             raise ValueError("a link leads back to an earlier key")
