@@ -11,6 +11,11 @@ declare module '*.sql' {
   export default text
 }
 
+declare module '*.md' {
+  const text: string
+  export default text
+}
+
 declare module '*.cedar' {
   const text: string
   export default text

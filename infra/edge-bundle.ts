@@ -55,7 +55,7 @@ const modulesBeside = (outdir: string, beside: Set<string>): Plugin => ({
   name: 'modules-beside',
   setup({ onResolve, resolve }) {
     onResolve(
-      { filter: /\.(?:wasm|sql|cedar|cedarschema)$/ },
+      { filter: /\.(?:wasm|sql|md|cedar|cedarschema)$/ },
       async ({ path, kind, importer, resolveDir, pluginData }) => {
         if (pluginData === 'resolving') return undefined
         const { path: file, errors } = await resolve(path, {

@@ -63,6 +63,7 @@ const MODULE_KINDS: Readonly<Record<string, string>> = {
   '.sql': 'text',
   '.cedar': 'text',
   '.cedarschema': 'text',
+  '.md': 'text',
   '.txt': 'text',
   '.bin': 'data',
 }

@@ -1,5 +1,6 @@
 // Verbs that need no key: keys and log for auditors, health for machines, documentation for people.
 
+import evidenceFormat from '../../docs/evidence.md'
 import { KEYS_FORMAT } from '../../shared/evidence/keys.ts'
 import { failure } from '../../shared/failures.ts'
 import { INSTALLATION_LOG } from '../../shared/ids.ts'
@@ -13,6 +14,7 @@ import {
   poolObject,
   tenantObject,
 } from '../bindings.ts'
+import { FORMAT_NAMES, schemaOf } from '../http/evidence-formats.ts'
 import { isTenant } from '../http/known-tenants.ts'
 import { openapi } from '../http/openapi/document.ts'
 import { headersOf } from '../http/response-headers.ts'
@@ -23,6 +25,8 @@ import type { Verbs } from './verb.ts'
 
 type RouteNames =
   | 'keys'
+  | 'attestationFormat'
+  | 'evidenceSchema'
   | 'logCheckpoint'
   | 'logTile'
   | 'logProof'
@@ -47,6 +51,15 @@ export const openRoutes: Verbs<RouteNames> = {
     const { edgeKeys, keyChain } = identityOf(env)
     const keys = [...edgeKeys, ...(await tenantObject(env, tenant).workerKeys())]
     return ok({ format: KEYS_FORMAT, tenant, keys, chain: [...keyChain] })
+  },
+  async attestationFormat() {
+    return ok(new Response(evidenceFormat, { headers: headersOf('text/plain; charset=utf-8') }))
+  },
+  async evidenceSchema({ params: { name } }) {
+    const schema = name.endsWith('.json') ? schemaOf(name.slice(0, -5)) : undefined
+    return schema === undefined
+      ? err(failure('not_found', `there is no such schema; there are ${FORMAT_NAMES.join(', ')}`))
+      : ok(new Response(schema, { headers: headersOf('application/schema+json') }))
   },
 
   async logCheckpoint({ env, params: { tenant } }) {

@@ -51,7 +51,7 @@ const FormerKeys = z.strictObject({
 })
 
 /** `key` signs from `from_ms` on in the place of `follows`, whose signatures count until `until_ms`. */
-const Link = z.strictObject({
+export const Link = z.strictObject({
   follows: PublicKey,
   key: PublicKey,
   from_ms: Time,

@@ -68,6 +68,7 @@ export type Route = {
     | 'text/html'
     | 'text/plain'
     | 'application/openapi+json'
+    | 'application/schema+json'
 }
 
 /** The header with the code of a refusal that is answered with status 200. */

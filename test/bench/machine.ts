@@ -36,7 +36,7 @@ export const machine = (redis: string): Machine => ({
 /** The load of the machine before the run. */
 export const load1 = (): number => loadavg()[0] ?? 0
 
-const MODULES = new Set(['.js', '.mjs', '.wasm', '.sql', '.cedar', '.cedarschema', '.txt', '.bin'])
+const MODULES = new Set(['.js', '.mjs', '.wasm', '.sql', '.cedar', '.cedarschema', '.md', '.txt', '.bin'])
 
 /** As wrangler counts it: all modules, gzip'd as one. */
 export function bundleBytes(dir: string): { raw: number; gzip: number } {

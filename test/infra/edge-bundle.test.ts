@@ -18,7 +18,7 @@ afterAll(() => rmSync(folder, { recursive: true }))
 const modulesIn = (dir: string): ReadonlyMap<string, string> =>
   new Map(
     readdirSync(dir)
-      .filter((name) => !/\.(?:map|md)$/.test(name))
+      .filter((name) => !/^README\.md$|\.map$/.test(name))
       .sort()
       .map((name) => [
         name,
@@ -46,5 +46,5 @@ test('a bundle names sources, policies and migrations as its inputs', async () =
       .filter((path) => !path.startsWith('node_modules/'))
       .map((path) => path.slice(path.lastIndexOf('.'))),
   )
-  expect(endings).toEqual(new Set(['.ts', '.tsx', '.js', '.cedar', '.cedarschema', '.sql', '.json']))
+  expect(endings).toEqual(new Set(['.ts', '.tsx', '.js', '.cedar', '.cedarschema', '.md', '.sql', '.json']))
 })

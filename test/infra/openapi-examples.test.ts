@@ -493,7 +493,9 @@ async function evidence({ root }: Actors): Promise<void> {
   await record(open, 'logProof', { params: { tenant: TENANT, call: last?.call ?? '' } })
   await record(open, 'healthz', {})
   await record(open, 'readyz', {})
-  for (const name of ['openapi', 'metrics', 'askMetrics', 'workerMetrics'] as const) recorded[name] = {}
+  recorded['evidenceSchema'] = { parameters: tidy({ name: 'bundle.json' }) }
+  for (const name of ['openapi', 'attestationFormat', 'metrics', 'askMetrics', 'workerMetrics'] as const)
+    recorded[name] = {}
 }
 
 async function endOfDay({ root }: Actors, peer: PeerWorker): Promise<void> {

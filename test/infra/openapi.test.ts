@@ -2,13 +2,14 @@
 // working clients of it, and /docs shows the same to people.
 
 import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { BaseResolver, createConfig, lintDocument, makeDocumentFromString } from '@redocly/openapi-core'
 import { expect, onTestFinished, test } from 'vitest'
 import { isDescribed } from '../../edge/http/openapi/document.ts'
+import { ROOT } from '../../infra/state.ts'
 import { FAILURES } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { ROUTES } from '../../shared/routes/all.ts'
@@ -107,6 +108,17 @@ test('/openapi.json passes the recommended rules and stricter ones without a fin
         `${severity} ${ruleId} ${location[0]?.pointer}: ${message}`,
     ),
   ).toEqual([])
+})
+
+test('the edge serves the page and the schemas of evidence, the page under the path of the predicate type', async () => {
+  const { pathname } = new URL('https://countersign.dev/attestation/v1')
+  const page = await fetch(new URL(pathname, fixtures.url))
+  expect(page.headers.get('content-type')).toBe('text/plain; charset=utf-8')
+  expect(await page.text()).toBe(readFileSync(join(ROOT, 'docs/evidence.md'), 'utf8'))
+  const schema = await fetch(new URL('/schemas/bundle.json', fixtures.url))
+  expect(schema.headers.get('content-type')).toBe('application/schema+json')
+  expect(await schema.json()).toMatchObject({ title: 'Evidence of one call', type: 'object' })
+  expect((await fetch(new URL('/schemas/constructor.json', fixtures.url))).status).toBe(404)
 })
 
 test('/openapi.json has at most 1,500 bytes for each operation', () => {

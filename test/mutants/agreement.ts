@@ -129,6 +129,7 @@ export const AGREEMENT: readonly Held[] = [
     tests: ['test/shared/dsse.test.ts'],
     lines: [
       ['envelope.payloadType !== type ||', '', 'A signed grant is accepted as a signed statement.'],
+      [', { abort: true })', ')', 'A payload of some megabytes makes a verifier overflow its stack.'],
       [
         '|| envelope.signatures.length !== keys.size)',
         ')',

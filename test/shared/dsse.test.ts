@@ -46,6 +46,11 @@ describe('an envelope', () => {
     expect(verify(null, Buffer.from('DSSEv1 2 é 2 {}'), key, Buffer.from(sig, 'base64'))).toBe(true)
   })
 
+  test('a payload of 10 MB is refused before anything is matched with it', () => {
+    const large = Envelope.safeParse({ ...envelope, payload: 'A'.repeat(10_000_000) })
+    expect(large.error?.issues.map(({ code }) => code)).toEqual(['too_big'])
+  })
+
   const other = seal(TYPE, { a: 2 }, EDGE)
   test.each<[string, Envelope]>([
     ['another payload', { ...envelope, payload: other.payload }],

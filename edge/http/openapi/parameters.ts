@@ -51,6 +51,7 @@ const BY_ROUTE: Readonly<Record<string, string>> = {
   'followCall after': 'The position after which the stream begins: the id of an event.',
   'readExport from': '`next` of the part before. Without it, the first part.',
   'storeExport from': '`next` of the part before. Without it, the first part.',
+  'evidenceSchema name': 'The name of the format, with `.json`.',
   'listSkills id': 'Only versions of this skill.',
   'revokeLinks of': 'The operator whose links are revoked. Without it, those of all.',
 }

@@ -55,7 +55,7 @@ function requestOf(route: Route, { parameters = {}, request }: Example, origin: 
     body: request,
     isRaw: raw === true,
     hasKey: !callers.includes('anyone'),
-    isPlain: media !== undefined && media !== 'application/openapi+json',
+    isPlain: media !== undefined && !media.endsWith('json'),
   }
 }
 

@@ -44,6 +44,8 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   explainCall: 'calls',
   cancelCall: 'calls',
   keys: 'log',
+  attestationFormat: 'log',
+  evidenceSchema: 'log',
   openapi: 'metrics',
   healthz: 'metrics',
   readyz: 'metrics',
