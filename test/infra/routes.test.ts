@@ -108,6 +108,7 @@ const OPEN: Readonly<Record<string, string>> = {
   'GET /log/{tenant}/proof/{call}': 'as above; ids of calls can’t be guessed',
   'GET /attestation/v1': 'how evidence is formed; the predicate type of an attestation has this path',
   'GET /schemas/{name}': 'as above',
+  'GET /log/{tenant}/witnesses': 'for auditors: the heads that witnesses have cosigned',
   'GET /.well-known/oauth-protected-resource': 'the issuers that operators advertise',
   'GET /.well-known/oauth-protected-resource/mcp': 'as above',
   'GET /openapi.json': 'what the API is, not what it holds',
