@@ -34,6 +34,7 @@ import { PUBLISHERS } from './skills/publishers.ts'
 import { test } from './skills/test.ts'
 import { UPSTREAMS } from './upstreams/upstreams.ts'
 import { wrap } from './upstreams/wrap.ts'
+import { witness } from './witness/command.ts'
 
 export const COMMANDS: readonly Command[] = [
   ...CALLS,
@@ -67,6 +68,7 @@ export const COMMANDS: readonly Command[] = [
   ...ISSUERS,
   ...RETENTION,
   ...TENANTS,
+  witness,
   backup,
   restore,
 ]

@@ -6,6 +6,7 @@ import { MCP_LIMITS } from './mcp-limits.ts'
 import { POLICY_LIMITS } from './policy-limits.ts'
 import { TOKEN_LIMITS } from './token-limits.ts'
 import { UPSTREAMS } from './upstream-limits.ts'
+import { WITNESS_LIMITS } from './witness-limits.ts'
 
 const KiB = 1024
 const MiB = 1024 * KiB
@@ -22,17 +23,11 @@ export const LIMITS = {
   body_ms: 10_000,
   /** Call arguments after parsing; they travel in one claim beside the plan. */
   arguments_bytes: 512 * KiB,
-  /**
-   * Nesting of JSON. `JSON.stringify` overflows its stack near 10,000 levels; real documents need
-   * far fewer.
-   */
+  /** Nesting of JSON. `JSON.stringify` overflows its stack near 10,000 levels; documents need far fewer. */
   json_depth: 64,
   /** Members and elements of one JSON document: each one is also hashed and seen by policies. */
   json_nodes: 50_000,
-  /**
-   * A file of evidence (bundle, journal, keys) that is verified offline: arguments, plan and two
-   * envelopes.
-   */
+  /** A file of evidence (bundle, journal, keys) that is verified offline: arguments, plan, envelopes. */
   evidence_bytes: 16 * MiB,
   evidence_nodes: 500_000,
   /** Entries of a run's journal in a bundle. Above that, the bundle leaves out those of other calls. */
@@ -521,6 +516,7 @@ export const LIMITS = {
   /** One page of a list. */
   page: 100,
   ...MCP_LIMITS,
+  ...WITNESS_LIMITS,
   /**
    * Rows that one page of a list of calls compares with a second filter: a few milliseconds of the
    * only thread.

@@ -1,7 +1,7 @@
 // The sources of a log: an edge, or a folder with its entries. Both use the paths of C2SP tlog-tiles.
 
 import { join } from 'node:path'
-import { NOTE_CHARS } from '../../shared/evidence/checkpoint.ts'
+import { NOTE_CHARS } from '../../shared/evidence/note.ts'
 import { type ReadTile, tileBytes, tilePath } from '../../shared/evidence/tiles.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import { type Trouble, trouble } from '../shell/command.ts'

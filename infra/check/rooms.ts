@@ -186,6 +186,7 @@ export const ROOMS: Readonly<Record<Side, Rooms>> = {
     policy: ['shell', 'calls'],
     skills: ['shell', 'skills/javascript'],
     upstreams: ['shell'],
+    witness: ['shell'],
     main: [
       'shell',
       'admin',
@@ -197,6 +198,7 @@ export const ROOMS: Readonly<Record<Side, Rooms>> = {
       'policy',
       'skills',
       'upstreams',
+      'witness',
     ],
   },
   shared: {
@@ -207,12 +209,14 @@ export const ROOMS: Readonly<Record<Side, Rooms>> = {
     'token-limits.ts': [],
     'policy-limits.ts': [],
     'upstream-limits.ts': [],
+    'witness-limits.ts': [],
     'limits.ts': [
       'key-limits.ts',
       'mcp-limits.ts',
       'policy-limits.ts',
       'token-limits.ts',
       'upstream-limits.ts',
+      'witness-limits.ts',
     ],
     'fields.ts': ['ids.ts'],
     'result.ts': ['failures.ts'],

@@ -17,6 +17,7 @@ import { SKILLS } from './skills.ts'
 import { STORAGE } from './storage.ts'
 import { TOKENS } from './tokens.ts'
 import { UPSTREAMS } from './upstreams.ts'
+import { WITNESSES } from './witnesses.ts'
 import { WORKER } from './worker.ts'
 
 export const MUTANTS = mutantsOf([
@@ -37,4 +38,5 @@ export const MUTANTS = mutantsOf([
   ...ARCHIVES,
   ...STORAGE,
   ...EXPORTED,
+  ...WITNESSES,
 ])
