@@ -5,6 +5,7 @@ import { z } from 'zod'
 import type { Envelope, Signer } from '../shared/evidence/dsse.ts'
 import { derive, edgeKeys, edgeSigner, readKeyRing, vaultId } from '../shared/evidence/key-ring.ts'
 import type { KeyEntry } from '../shared/evidence/keys.ts'
+import { type WitnessSetting, WitnessSettings } from '../shared/evidence/witnesses.ts'
 import { INSTALLATION_LOG, runObjectName } from '../shared/ids.ts'
 import { LIMITS } from '../shared/limits.ts'
 import { Restore } from '../shared/wire/restore.ts'
@@ -63,6 +64,8 @@ export type Env = {
   RESTORED?: string
   /** How long an ended run rests before it is sealed, in seconds; by default `LIMITS.seal_after_s`. */
   SEAL_AFTER_S?: string
+  /** The witnesses of all logs, as JSON (`WitnessSettings`); by default there are none. */
+  WITNESSES?: string
   /**
    * The network through which channels send (self-hosted). It reaches no private address, whatever
    * a name resolves to. Without it channels use the platform's `fetch`.
@@ -97,6 +100,7 @@ export type Identity = {
   restores: number
   /** How long an ended run rests before it is sealed. */
   sealAfterMs: number
+  witnesses: readonly WitnessSetting[]
 }
 
 const Seconds = z.coerce.number().int().min(1)
@@ -127,6 +131,7 @@ export function identityOf(env: Env): Identity {
     restores: restore?.restores ?? 0,
     sealAfterMs:
       1_000 * (env.SEAL_AFTER_S === undefined ? LIMITS.seal_after_s : Seconds.parse(env.SEAL_AFTER_S)),
+    witnesses: env.WITNESSES === undefined ? [] : WitnessSettings.parse(JSON.parse(env.WITNESSES)),
   }
   cached = { key: env.EDGE_SIGNING_KEY, identity }
   return identity

@@ -17,7 +17,7 @@ import { lowCounts, SYSCTL_FILE, sysctlLines } from '../worker/sandbox/limits/ho
 import { makeUser, userNamed, WORKER_USER } from './packages.ts'
 import { redisProgram, redisSpec } from './redis.ts'
 import { sayOnStderr as say, setUp } from './setup.ts'
-import { redisPort, sealAfterRefusal, stateDir, wantedPort, writePrivate } from './state.ts'
+import { redisPort, sealAfterRefusal, stateDir, wantedPort, witnessesRefusal, writePrivate } from './state.ts'
 import { fail } from './terminal.ts'
 import { prepareWorker } from './worker-process.ts'
 import { edgeEnv, edgeSpec } from './workerd.ts'
@@ -60,7 +60,7 @@ if (process.getuid?.() !== 0)
     'prepare-host sets up system services and needs root: run it with sudo, or use `npm start`, which needs no root',
   )
 const port = wantedPort() ?? fail(say, 'COUNTERSIGN_PORT is not a port; set it to a number from 1 to 65535')
-const refusal = sealAfterRefusal()
+const refusal = sealAfterRefusal() ?? witnessesRefusal()
 if (refusal !== undefined) fail(say, refusal)
 for (const name of [REDIS_USER, EDGE_USER]) {
   const user = makeUser(name, say)

@@ -28,7 +28,7 @@ import {
   type WorkerEndpoints,
   workerSpec,
 } from './worker-process.ts'
-import { edgeSpec, wranglerSpec } from './workerd.ts'
+import { edgeSpec, type WitnessAt, wranglerSpec } from './workerd.ts'
 
 export type StackOptions = {
   /** The state folder; created if missing. */
@@ -56,6 +56,8 @@ export type StackOptions = {
   readonly loopbackChannels?: true | Readonly<Record<string, string>>
   /** How long an ended run rests before it is sealed, instead of the setting of the environment. */
   readonly sealAfterS?: number
+  /** The witnesses of all logs, instead of those of the environment. */
+  readonly witnesses?: readonly WitnessAt[]
   /** Restart parts that die unexpectedly. Tests that kill parts leave it off. */
   readonly supervise?: boolean
   /** For tests: changes the copy of the built edge in this folder before the edge starts. */
@@ -139,6 +141,7 @@ async function makeParts(
     redisPort: redisAt,
     loopbackChannels: options.loopbackChannels === true ? {} : options.loopbackChannels,
     sealAfterS: options.sealAfterS,
+    witnesses: options.witnesses,
   }
   return ok({
     url,

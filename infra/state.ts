@@ -21,8 +21,10 @@ import {
 import { createServer } from 'node:net'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { parseJson } from '../shared/bytes/json.ts'
 import type { PrivateJwk } from '../shared/evidence/dsse.ts'
 import type { KeyRing } from '../shared/evidence/key-ring.ts'
+import { WitnessSettings } from '../shared/evidence/witnesses.ts'
 import { mintInstallationKey, mintKey } from '../shared/ids.ts'
 import { err, ok, type Result } from '../shared/result.ts'
 
@@ -79,6 +81,17 @@ export const sealAfterRefusal = (): Refusal | undefined =>
   /^[1-9]\d{0,8}$/.test(sealAfter() ?? '1')
     ? undefined
     : `COUNTERSIGN_SEAL_AFTER_S is \`${sealAfter()}\`; set it to a number of seconds, from 1`
+
+/** COUNTERSIGN_WITNESSES: the witnesses of all logs, as JSON. */
+export const wantedWitnesses = (): string | undefined => process.env['COUNTERSIGN_WITNESSES'] || undefined
+
+export function witnessesRefusal(): Refusal | undefined {
+  const json = parseJson(Buffer.from(wantedWitnesses() ?? '[]'))
+  const read = json.ok ? WitnessSettings.safeParse(json.value) : undefined
+  if (read?.success === true) return undefined
+  const why = json.ok ? read?.error?.issues[0]?.message : json.error.detail
+  return `COUNTERSIGN_WITNESSES can’t be read: ${why}; set it to a list such as [{"url": "https://witness.example.com", "key": "NAME+HASH+KEY"}]`
+}
 
 export const stateDir = (): string => resolve(process.env['COUNTERSIGN_STATE'] || join(ROOT, '.countersign'))
 

@@ -4,7 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Say } from './setup.ts'
 import { type Stack, type StackOptions, startStack } from './stack.ts'
-import { sealAfterRefusal, stateDir, wantedPort } from './state.ts'
+import { sealAfterRefusal, stateDir, wantedPort, witnessesRefusal } from './state.ts'
 
 /**
  * Terminal and npm both forward one Ctrl-C, so a second signal within this time is the same key
@@ -25,7 +25,7 @@ export async function startFromTerminal(
   const port = wantedPort()
   if (port === undefined)
     fail(say, `COUNTERSIGN_PORT is \`${process.env['COUNTERSIGN_PORT']}\`; set it to a port from 1 to 65535`)
-  const refusal = sealAfterRefusal()
+  const refusal = sealAfterRefusal() ?? witnessesRefusal()
   if (refusal !== undefined) fail(say, refusal)
   // Interrupting a start loses nothing: the parts end with us, and what they stored is kept.
   const interrupt = () => fail(say, 'stopped before the stack was ready')

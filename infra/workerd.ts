@@ -9,7 +9,15 @@ import { type ChildSpec, pdeathsig } from './child-process.ts'
 import type { EdgeBuild } from './edge-build.ts'
 import { publicNetwork } from './public-network.ts'
 import { redisUrl } from './redis.ts'
-import { ROOT, readSecrets, type Secrets, type State, sealAfter, writePrivate } from './state.ts'
+import {
+  ROOT,
+  readSecrets,
+  type Secrets,
+  type State,
+  sealAfter,
+  wantedWitnesses,
+  writePrivate,
+} from './state.ts'
 
 export const COMPATIBILITY_DATE = '2026-11-01'
 
@@ -87,6 +95,7 @@ const edgeConfig = (
   standIns: EdgeEndpoints['loopbackChannels'],
   restored: string | undefined,
   sealAfterS: string | undefined,
+  witnesses: string | undefined,
 ): string => `# Written at every start; changes here are lost.
 using Workerd = import "/workerd/workerd.capnp";
 
@@ -121,6 +130,7 @@ const edge :Workerd.Worker = (
       '(name = "ONE_PROCESS", text = "yes")',
       ...(restored === undefined ? [] : [`(name = "RESTORED", text = ${JSON.stringify(restored)})`]),
       ...(sealAfterS === undefined ? [] : [`(name = "SEAL_AFTER_S", text = ${JSON.stringify(sealAfterS)})`]),
+      ...(witnesses === undefined ? [] : [`(name = "WITNESSES", text = ${JSON.stringify(witnesses)})`]),
       '(name = "OUTSIDE", service = "outside")',
       '(name = "TRANSPILER", service = "transpiler")',
       '(name = "LOADER", workerLoader = ())',
@@ -146,6 +156,9 @@ const transpiler :Workerd.Worker = (
 );
 `
 
+/** A witness as the setting names it. */
+export type WitnessAt = { readonly url: string; readonly key: string }
+
 export type EdgeEndpoints = {
   readonly host: string
   readonly port: number
@@ -154,6 +167,7 @@ export type EdgeEndpoints = {
   readonly publicUrl?: string | undefined
   /** Instead of the setting of the environment. */
   readonly sealAfterS?: number | undefined
+  readonly witnesses?: readonly WitnessAt[] | undefined
   /**
    * For tests and the demo: channels and upstreams may be on this host, and requests to one of
    * these origins go to the server given for it.
@@ -187,6 +201,7 @@ export function edgeSpec(state: State, build: EdgeBuild, at: EdgeEndpoints): Chi
       at.loopbackChannels,
       restoreOf(objects),
       at.sealAfterS?.toString() ?? sealAfter(),
+      at.witnesses === undefined ? wantedWitnesses() : JSON.stringify(at.witnesses),
     ),
   )
   const url = `http://127.0.0.1:${at.port}`

@@ -19,4 +19,19 @@ export const WITNESS_LIMITS = {
   /** Entries in the configuration of a witness, and keys that may sign one log. */
   witness_entries: 256,
   witness_keys: 16,
+  /** Witnesses of an installation. A note may have 16 signatures, of which some are the edge's. */
+  witnesses: 12,
+  witness_url_chars: 1_024,
+  /** The edge sends heads of a log at most this often, so a busy log sends few. */
+  witness_delay_ms: 1_000,
+  /** Time for a witness's answer, and how much of it is read: a line for each of its keys. */
+  witness_answer_ms: 5_000,
+  witness_answer_bytes: 8 * KiB,
+  /** The longest pause before a witness that fails or refuses is asked again. The first is a second. */
+  witness_pause_max_ms: 5 * 60_000,
+  /**
+   * An object that wakes asks the witnesses of a log again if they last answered before this time, so
+   * that a rollback is found although no call is made.
+   */
+  witness_fresh_ms: 60_000,
 } as const

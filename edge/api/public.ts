@@ -26,6 +26,7 @@ type RouteNames =
   | 'logCheckpoint'
   | 'logTile'
   | 'logProof'
+  | 'logWitnesses'
   | 'healthz'
   | 'readyz'
   | 'metrics'
@@ -51,7 +52,7 @@ export const openRoutes: Verbs<RouteNames> = {
 
   async logCheckpoint({ env, params: { tenant } }) {
     if (!(await hasLog(env, tenant))) return noTenant
-    const { note } = await logObject(env, tenant).checkpoint()
+    const note = await logObject(env, tenant).checkpoint()
     return ok(new Response(note, { headers: headersOf('text/plain; charset=utf-8') }))
   },
   async logTile({ env, params: { tenant, tile } }) {
@@ -63,10 +64,14 @@ export const openRoutes: Verbs<RouteNames> = {
   },
   async logProof({ env, params: { tenant, call } }) {
     if (!(await hasLog(env, tenant))) return noTenant
-    const proof = await logObject(env, tenant).inclusionOf(call)
+    const proof = await logObject(env, tenant).inclusionOf(call, 'newest')
     return proof === null
       ? err(failure('not_found', 'the log has no end of this call; it gets one a second after the call ends'))
       : ok(proof)
+  },
+
+  async logWitnesses({ env, params: { tenant } }) {
+    return (await hasLog(env, tenant)) ? ok({ items: await logObject(env, tenant).witnesses() }) : noTenant
   },
 
   async healthz() {

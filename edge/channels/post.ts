@@ -3,7 +3,13 @@
 
 import { LIMITS } from '../../shared/limits.ts'
 import { err, ok } from '../../shared/result.ts'
-import { faultInAddress, type Outside, type StandIns, testOverrideFor } from '../platform/outbound-fetch.ts'
+import {
+  beginningOf,
+  faultInAddress,
+  type Outside,
+  type StandIns,
+  testOverrideFor,
+} from '../platform/outbound-fetch.ts'
 import type { Post, PostResponse } from './medium.ts'
 
 /** Discards the body of the response, unless the adapter asks to read it. */
@@ -26,7 +32,10 @@ export function postThrough({
         body,
         signal,
       })
-      const text = read === 'read' ? await beginning(answer) : await answer.body?.cancel().then(() => '')
+      const text =
+        read === 'read'
+          ? await beginningOf(answer, LIMITS.delivery_answer_bytes)
+          : await answer.body?.cancel().then(() => '')
       return ok({
         status: answer.status,
         pause_ms: pauseIn(answer.headers.get('retry-after')),
@@ -43,17 +52,6 @@ export function postThrough({
       })
     }
   }
-}
-
-async function beginning(answer: Response): Promise<string> {
-  const chunks: Uint8Array[] = []
-  let size = 0
-  for await (const chunk of (answer.body ?? []) as AsyncIterable<Uint8Array>) {
-    chunks.push(chunk)
-    size += chunk.byteLength
-    if (size >= LIMITS.delivery_answer_bytes) break // which cancels the rest
-  }
-  return Buffer.concat(chunks).subarray(0, LIMITS.delivery_answer_bytes).toString('utf8')
 }
 
 /** `Retry-After` in seconds. The form with a date is ignored. */

@@ -6,9 +6,9 @@ import { DurableObject } from 'cloudflare:workers'
 import { and, asc, count, desc, eq, gt, inArray, lt, ne, notInArray } from 'drizzle-orm'
 import migrations from '../../migrations/log/migrations.js'
 import schemas from '../../migrations/log/schemas.json' with { type: 'json' }
-import { type Checkpoint, signCheckpoint } from '../../shared/evidence/checkpoint.ts'
 import type { CallState } from '../../shared/evidence/statement.ts'
 import type { Tile } from '../../shared/evidence/tiles.ts'
+import type { WitnessState } from '../../shared/evidence/witnesses.ts'
 import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
@@ -19,7 +19,7 @@ import type { ListedCall } from '../../shared/wire/calls.ts'
 import type { ListedRun } from '../../shared/wire/runs.ts'
 import type { TenantUse } from '../../shared/wire/tenants.ts'
 import type { Env } from '../bindings.ts'
-import { DEFAULT_TENANT, identityOf } from '../bindings.ts'
+import { DEFAULT_TENANT, identityOf, outboundNetwork } from '../bindings.ts'
 import { eraseObject, openDatabase } from '../platform/database.ts'
 import { Waiters } from '../platform/waiters.ts'
 import {
@@ -32,6 +32,7 @@ import {
 import { ObjectSizes, type SizeReport } from './object-size-store.ts'
 import { leaves } from './tables.ts'
 import { type Leaf, LogTree } from './tree-store.ts'
+import { Witnessing } from './witnessing.ts'
 
 /** The sources of leaves from the tenant's journals, each entry of which is a leaf without a call. */
 export const SKILL_JOURNAL = 'skills'
@@ -60,6 +61,7 @@ export class LogObject extends DurableObject<Env> {
   readonly #tree = new LogTree(this.#db)
   readonly #index = new CallIndex(this.#db)
   readonly #sizes = new ObjectSizes(this.#db)
+  readonly #witnessing = this.#newWitnessing()
   /** The time at which the lease of a running rehearsal ends. */
   #rehearsing = 0
 
@@ -77,7 +79,22 @@ export class LogObject extends DurableObject<Env> {
       for (const { reports } of news) if (reports !== undefined) this.#index.put(reports)
       return news.reduce((size, { run, ends }) => this.#tree.append(size, run, ends), this.#tree.size)
     })
-    if (news.some(({ ends }) => ends.length > 0)) this.#waiters.wake('leaf')
+    if (!news.some(({ ends }) => ends.length > 0)) return
+    this.#waiters.wake('leaf')
+    this.#witnessing.grown()
+  }
+
+  #newWitnessing(): Witnessing {
+    const { signer, publicUrl, witnesses } = identityOf(this.env)
+    return new Witnessing({
+      storage: this.ctx.storage,
+      db: this.#db,
+      tree: this.#tree,
+      origin: `${new URL(publicUrl).host}/${this.ctx.id.name ?? DEFAULT_TENANT}`,
+      signer,
+      settings: witnesses,
+      network: outboundNetwork(this.env),
+    })
   }
 
   // ── What the tenant stores ──
@@ -104,15 +121,17 @@ export class LogObject extends DurableObject<Env> {
     return this.#index.runs(query)
   }
 
-  async checkpoint(): Promise<Checkpoint & { note: string }> {
-    return this.#signedHead()
+  /** The signed head, with the cosignatures that witnesses have made of it. */
+  async checkpoint(): Promise<string> {
+    return this.#witnessing.note()
   }
 
-  #signedHead(): Checkpoint & { note: string } {
-    const { signer, publicUrl } = identityOf(this.env)
-    const origin = `${new URL(publicUrl).host}/${this.ctx.id.name ?? DEFAULT_TENANT}`
-    const head = { origin, size: this.#tree.size, root: this.#tree.root() }
-    return { ...head, note: signCheckpoint(head, signer) }
+  async witnesses(): Promise<WitnessState[]> {
+    return this.#witnessing.states()
+  }
+
+  override async alarm(): Promise<void> {
+    await this.#witnessing.ring()
   }
 
   /** The bytes of a tile; null if the log has not reached it. */
@@ -121,10 +140,18 @@ export class LogObject extends DurableObject<Env> {
     return bytes === undefined ? null : Uint8Array.from(bytes)
   }
 
-  /** Proves that the log, as its checkpoint of this moment signs it, has the end of a call. */
-  async inclusionOf(call: string): Promise<LogProof | null> {
-    const proven = this.#tree.inclusionOf(call)
-    return proven === undefined ? null : { ...proven, checkpoint: this.#signedHead().note }
+  /**
+   * Proves that the log has the end of a call: under the newest head, or under the one that most
+   * witnesses have cosigned, which may be older.
+   */
+  async inclusionOf(call: string, under: 'newest' | 'cosigned'): Promise<LogProof | null> {
+    const leaf = this.#tree.leafOf(call)
+    if (leaf === undefined) return null
+    const { size, note } =
+      under === 'cosigned'
+        ? this.#witnessing.cosignedHead(leaf.index)
+        : { size: this.#tree.size, note: this.#witnessing.note() }
+    return { ...leaf, proof: this.#tree.inclusion(leaf.index, size), checkpoint: note }
   }
 
   /** Proves that the log of `m` leaves is the beginning of the log of `n` leaves. */
@@ -258,6 +285,7 @@ export class LogObject extends DurableObject<Env> {
 
   /** Part of deleting the tenant. */
   async erase(): Promise<void> {
+    this.#witnessing.end()
     await eraseObject(this.ctx)
   }
 }

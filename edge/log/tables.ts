@@ -1,8 +1,10 @@
 // Tables of a LogObject: the leaves of the tenant's Merkle log, with what operators can read of
-// each, the tree's inner nodes, and the lists of calls and runs.
+// each, the tree's inner nodes, the lists of calls and runs,
+// and the answers of witnesses.
 
 import { isNotNull } from 'drizzle-orm'
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
+import type { WitnessRefusal } from '../../shared/evidence/witnesses.ts'
 import type { Decision } from '../../shared/wire/calls.ts'
 
 export const leaves = sqliteTable(
@@ -95,3 +97,26 @@ export const nodes = sqliteTable(
   { level: integer().notNull(), index: integer().notNull(), hash: text().notNull() },
   (table) => [primaryKey({ columns: [table.level, table.index] })],
 )
+
+/**
+ * The answers of each witness, by its verifier key. The first columns after the key are of the head that
+ * it cosigned last, and null if there is none.
+ */
+export const witnesses = sqliteTable('witnesses', {
+  key: text().primaryKey(),
+  origin: text(),
+  size: integer(),
+  root: text(),
+  /** Its signature line, without the newline. */
+  line: text(),
+  at: integer(),
+  /** Why it does not follow the log, since when; null if it does. */
+  refusal: text().$type<WitnessRefusal>(),
+  refusedAt: integer('refused_at'),
+  detail: text(),
+  /** Why the last request failed; null if it did not. */
+  failing: text(),
+  /** Requests since its last cosignature, and when the next one is due. */
+  tries: integer().notNull().default(0),
+  due: integer().notNull().default(0),
+})

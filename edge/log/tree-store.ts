@@ -137,10 +137,14 @@ export class LogTree {
     return root(this.size, this.#read)
   }
 
-  /** Returns the leaf of a call's end, and the proof that it is under `root()`. */
-  inclusionOf(call: string): { index: number; hash: string; proof: string[] } | undefined {
-    const leaf = this.#q.leafOf.get({ run: splitId(call).run, call })
-    return leaf && { ...leaf, proof: inclusion(leaf.index, this.size, this.#read) }
+  /** The leaf of the end of a call. */
+  leafOf(call: string): { index: number; hash: string } | undefined {
+    return this.#q.leafOf.get({ run: splitId(call).run, call })
+  }
+
+  /** The proof that the log of `size` leaves has leaf `index`. 0 ≤ index < size ≤ this.size. */
+  inclusion(index: number, size: number): string[] {
+    return inclusion(index, size, this.#read)
   }
 
   /** The proof that the log of `m` leaves is the beginning of that of `n`; undefined if it has fewer. */

@@ -43,3 +43,15 @@ export function testOverrideFor(to: string, standIns: StandIns): string {
   const standIn = standIns[origin]
   return standIn === undefined ? to : `${standIn}${pathname}${search}`
 }
+
+/** The first bytes of a response's body as text. The rest is not read. */
+export async function beginningOf(answer: Response, limit: number): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of (answer.body ?? []) as AsyncIterable<Uint8Array>) {
+    chunks.push(chunk)
+    size += chunk.byteLength
+    if (size >= limit) break // which cancels the rest
+  }
+  return Buffer.concat(chunks).subarray(0, limit).toString('utf8')
+}

@@ -127,10 +127,10 @@ export async function readBundle(
 async function inclusionOf(run: RunContext, n: number) {
   const log = logObject(run.env, rowOf(run).record.tenant)
   const call = callId(run.id, n)
-  const known = await log.inclusionOf(call)
+  const known = await log.inclusionOf(call, 'cosigned')
   if (known !== null) return known
   await run.logNow()
-  return log.inclusionOf(call)
+  return log.inclusionOf(call, 'cosigned')
 }
 
 /** From the call's first entry to its last one; only its own entries, if there are too many others. */

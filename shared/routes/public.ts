@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { Keys } from '../evidence/keys.ts'
 import { PROOF_HASHES } from '../evidence/merkle.ts'
 import { parseTilePath, type Tile } from '../evidence/tiles.ts'
+import { WitnessState } from '../evidence/witnesses.ts'
 import { CallId, Sha256 } from '../fields.ts'
 import { Bytes, routes } from './route.ts'
 
@@ -71,6 +72,17 @@ export const PUBLIC = routes({
     summary: 'Read the proof that the log has the end of a call',
     status: 200,
     result: LogProof,
+    failures: ['not_found'],
+  },
+  logWitnesses: {
+    method: 'GET',
+    path: '/log/{tenant}/witnesses',
+    callers: ['anyone'],
+    action: null,
+    params: LogName,
+    summary: 'Read which head of the tenant’s log each witness has cosigned, and whether one refuses the log',
+    status: 200,
+    result: z.strictObject({ items: z.array(WitnessState) }),
     failures: ['not_found'],
   },
   showApproval: {

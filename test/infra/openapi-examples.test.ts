@@ -490,6 +490,7 @@ async function evidence({ root }: Actors): Promise<void> {
   await record(open, 'logCheckpoint', { params: { tenant: TENANT } })
   await record(open, 'logTile', { params: { tenant: TENANT, tile: '0/000.p/1' } })
   const [last] = unwrap(await root('listEndedCalls', { query: { last: 1 } })).items
+  await record(open, 'logWitnesses', { params: { tenant: TENANT } })
   await record(open, 'logProof', { params: { tenant: TENANT, call: last?.call ?? '' } })
   await record(open, 'healthz', {})
   await record(open, 'readyz', {})

@@ -106,6 +106,7 @@ const OPEN: Readonly<Record<string, string>> = {
   'GET /log/{tenant}/checkpoint': 'a log is for everybody to watch; it holds hashes alone',
   'GET /log/{tenant}/tile/{tile}': 'as above',
   'GET /log/{tenant}/proof/{call}': 'as above; ids of calls can’t be guessed',
+  'GET /log/{tenant}/witnesses': 'for auditors: the heads that witnesses have cosigned',
   'GET /.well-known/oauth-protected-resource': 'the issuers that operators advertise',
   'GET /.well-known/oauth-protected-resource/mcp': 'as above',
   'GET /openapi.json': 'what the API is, not what it holds',

@@ -120,4 +120,60 @@ export const WITNESSES: readonly Held[] = [
       ],
     ],
   },
+  {
+    area: 'evidence',
+    file: 'edge/log/witness-client.ts',
+    tests: ['test/edge/log/witnessing.test.ts'],
+    lines: [
+      [
+        'if (fault !== undefined)',
+        'if (false)',
+        'The setting makes the edge send requests into its private network.',
+      ],
+      [
+        'if (cosignature !== undefined)',
+        "return { kind: 'cosigned', line, at_ms: 0 }\n      if (cosignature !== undefined)",
+        'Whoever answers in the place of a witness passes for it.',
+      ],
+      [
+        "if (status === 422) return { kind: 'contradicted',",
+        "if (status === 422) return { kind: 'failed', why: '' } as never\n  if (status === -1) return { kind: 'contradicted',",
+        'A fork that a witness has found looks like a witness that is down.',
+      ],
+    ],
+  },
+  {
+    area: 'evidence',
+    file: 'edge/log/witnessing.ts',
+    tests: ['test/edge/log/witnessing.test.ts'],
+    lines: [
+      [
+        "if (answer.kind === 'has' && answer.size > size)",
+        'if (false)',
+        'The edge runs on the state of yesterday, and nobody is told.',
+      ],
+      [
+        'if (log.tree.size > 0) this.grown()',
+        '',
+        'The state of yesterday is not noticed until the next call.',
+      ],
+      [
+        'if (before?.refusal !== refused.reason) this.#report(witness.name, refused.detail)',
+        '',
+        'The log of the edge does not say that it was rolled back.',
+      ],
+    ],
+  },
+  {
+    area: 'evidence',
+    file: 'shared/evidence/witnesses.ts',
+    tests: ['test/edge/log/witnessing.test.ts'],
+    lines: [
+      [
+        'new Set(all.map(({ witness }) => witness.x)).size === all.length',
+        'true',
+        'One witness that is named twice counts as two.',
+      ],
+    ],
+  },
 ]
