@@ -5,6 +5,7 @@ import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { Bundle, verifyBundle } from '../../shared/evidence/bundle.ts'
 import { type Check, UNCHECKABLE } from '../../shared/evidence/checks.ts'
+import { cosignedBy } from '../../shared/evidence/cosignature.ts'
 import { verifyChain } from '../../shared/evidence/journal.ts'
 import { followChain, type Keys, readKeys } from '../../shared/evidence/keys.ts'
 import type { Statement } from '../../shared/evidence/statement.ts'
@@ -15,6 +16,7 @@ import { command, trouble, usage } from '../shell/command.ts'
 import { readJson, reason } from '../shell/files.ts'
 import type { Paint } from '../shell/terminal-text.ts'
 import { columns, enforcementLabel, inline, time } from '../shell/terminal-text.ts'
+import { cosignatureChecks, cosignersText, type Quorum, quorumOf, WITNESS_FLAGS } from './cosignatures.ts'
 import { verifyExport } from './verify-export.ts'
 
 /** The flags of commands that verify. */
@@ -34,6 +36,7 @@ export const verify: Command = command({
   args: { 'FILE?': 'a bundle from `countersign attestation`, or a folder of them; - reads standard input' },
   flags: {
     ...KEY_FILES,
+    ...WITNESS_FLAGS,
     call: { value: 'CALL', what: 'also check that the bundle is about this call' },
     journal: { value: 'FILE', what: 'check a journal instead, from `countersign runs journal -o`' },
     export: {
@@ -51,18 +54,22 @@ export const verify: Command = command({
   examples: [
     'countersign verify bundle.json --keys keys.json',
     'countersign verify bundles/ --keys keys.json',
+    'countersign verify bundle.json --keys keys.json --witness VKEY1 --witness VKEY2 --witnesses 1',
     'countersign verify --journal journal.json',
     'countersign verify --export /backups/evidence --keys keys.json',
   ],
   run: async ({ args, flags, paint }) => {
+    const quorum = quorumOf(flags)
+    if (!quorum.ok) return quorum
+    const [witness] = flags.witness
     if (flags.journal !== undefined) {
-      const stray = args.FILE ?? flags.keys ?? flags.pinned ?? flags.call
+      const stray = args.FILE ?? flags.keys ?? flags.pinned ?? flags.call ?? witness
       return stray === undefined
         ? verifyJournal(flags.journal, flags.head, paint)
         : err(usage(`\`--journal\` checks a journal alone; leave out \`${stray}\``))
     }
     if (flags.export !== undefined) {
-      const stray = args.FILE ?? flags.call ?? flags.head
+      const stray = args.FILE ?? flags.call ?? flags.head ?? witness
       if (stray !== undefined)
         return err(usage(`\`--export\` checks exported runs alone; leave out \`${stray}\``))
       return flags.keys === undefined
@@ -76,12 +83,12 @@ export const verify: Command = command({
       return err(usage('`--keys` is missing; usage: countersign verify FILE --keys KEYS'))
     if (args.FILE === '-' && flags.keys === '-')
       return err(usage('standard input can’t be both the bundle and the keys'))
-    return verifyPath(args.FILE, flags, flags.call, paint)
+    return verifyPath(args.FILE, flags, { call: flags.call, quorum: quorum.value }, paint)
   },
 })
 
-/** The call that a bundle must be about, if the user named one. */
-type Expected = string | undefined
+/** The call that a bundle must be about, and who must have cosigned its checkpoint, if the user said so. */
+type Expected = { readonly call: string | undefined; readonly quorum: Quorum | undefined }
 
 /** The key file, and one that was trusted before it, if any. */
 type KeyFiles = { readonly keys: string | undefined; readonly pinned: string | undefined }
@@ -127,17 +134,17 @@ function keysIn(file: string, paint: Paint): Result<Keys, Awaited<CommandResult>
 }
 
 /** `path`: a bundle, or a folder with any number of them. */
-async function verifyPath(path: string, keyFiles: KeyFiles, call: Expected, paint: Paint): CommandResult {
+async function verifyPath(path: string, keyFiles: KeyFiles, expected: Expected, paint: Paint): CommandResult {
   const keys = trustedKeys(keyFiles, paint)
   if (!keys.ok) return keys.error
   if (!isFolder(path)) {
-    const examined = examine(path, keys.value, call)
+    const examined = examine(path, keys.value, expected)
     return examined.ok ? verdict(examined.value.checks, examined.value.about, paint) : examined
   }
   const faults: Check[] = []
   const names = readdirSync(path).filter((name) => name.endsWith('.json'))
   for (const name of names) {
-    const examined = examine(join(path, name), keys.value, call)
+    const examined = examine(join(path, name), keys.value, expected)
     const checks = examined.ok ? examined.value.checks : [failedCheck(READABLE, examined.error.detail)]
     const failed = checks.find((check) => !check.ok)
     if (failed !== undefined) faults.push({ ...failed, name: `${name}: ${failed.name}` })
@@ -155,20 +162,22 @@ const isFolder = (path: string): boolean =>
 type Examined = { readonly checks: readonly Check[]; readonly about: Readonly<Record<string, string>> }
 
 /** A file that can't be opened is an error; one that can be opened but not parsed is not verified. */
-function examine(file: string, keys: Keys, call: Expected): Result<Examined, Trouble> {
+function examine(file: string, keys: Keys, { call, quorum }: Expected): Result<Examined, Trouble> {
   const failed = (name: string, detail: string) => ok({ checks: [failedCheck(name, detail)], about: {} })
   const json = readJson(file)
   if (!json.ok) return json.error.code === 'unreadable' ? json : failed(READABLE, json.error.detail)
   const bundle = Bundle.safeParse(json.value)
   if (!bundle.success) return failed('the bundle is well-formed', issue(bundle.error))
   const { checks, statement } = verifyBundle(bundle.data, keys)
+  const { checkpoint } = bundle.data.log
+  const asked = cosignatureChecks(checkpoint, quorum)
+  if (call !== undefined) {
+    const isAbout = statement?.predicate.facts.call === call
+    asked.push({ name: 'the bundle is about the call given with --call', ok: isAbout })
+  }
+  const by = cosignersText(cosignedBy(checkpoint, quorum?.keys ?? []))
   const about = statement === undefined ? {} : summary(statement)
-  if (call === undefined) return ok({ checks, about })
-  const isAbout = statement?.predicate.facts.call === call
-  return ok({
-    checks: [...checks, { name: 'the bundle is about the call given with --call', ok: isAbout }],
-    about,
-  })
+  return ok({ checks: [...checks, ...asked], about: { ...about, ...(by === '' ? {} : { cosigned: by }) } })
 }
 
 async function verifyJournal(file: string, head: string | undefined, paint: Paint): CommandResult {

@@ -8,6 +8,7 @@ import { verifyInclusion } from '../../shared/evidence/merkle.ts'
 import { hashOfEntry } from '../../shared/evidence/tiles.ts'
 import { PATTERNS, splitId } from '../../shared/ids.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
+import { quorumOf, WITNESS_FLAGS } from '../calls/cosignatures.ts'
 import { KEY_FILES, trustedKeys, verdict } from '../calls/verify.ts'
 import { type Command, command, type Trouble, usage } from '../shell/command.ts'
 import type { Api } from '../shell/edge-api.ts'
@@ -25,6 +26,7 @@ import {
 } from './checkpoints.ts'
 import { edgeLog, type LogSource, readNote } from './sources.ts'
 import { exportLog, verifyLog } from './verify.ts'
+import { witnessed } from './witnesses.ts'
 
 /** The checks of a head, and the head if it is signed. */
 type Examined = { readonly checks: readonly Check[]; readonly head?: SignedHead; readonly seen?: SeenHead }
@@ -55,6 +57,7 @@ const checkpoint = command({
   args: {},
   flags: {
     ...KEY_FILES,
+    ...WITNESS_FLAGS,
     output: { value: 'FILE', short: 'o', what: 'also write the signed checkpoint to a file' },
   },
   does: 'Check the signed head of the tenant’s log, and that the log continues the head that you saw before',
@@ -62,6 +65,8 @@ const checkpoint = command({
   exits: '0 it is signed and continues; 1 it is not, or the edge can’t be asked',
   examples: ['countersign log checkpoint --keys keys.json -o monday.checkpoint'],
   async run({ flags, api, paint }) {
+    const quorum = quorumOf(flags)
+    if (!quorum.ok) return quorum
     const keys = trustedKeys(flags, paint)
     if (!keys.ok) return keys.error
     const source = edgeLog(api, keys.value.tenant)
@@ -74,7 +79,14 @@ const checkpoint = command({
       const written = writeText(flags.output, note.value)
       if (!written.ok) return written
     }
-    return verdict(checks, head === undefined ? {} : aboutHead(head, seen), paint)
+    if (head === undefined) return verdict(checks, {}, paint)
+    const shown = await witnessed(api, keys.value, head, quorum.value)
+    if (!shown.ok) return shown
+    return verdict(
+      [...checks, ...shown.value.checks],
+      { ...aboutHead(head, seen), ...shown.value.about },
+      paint,
+    )
   },
 })
 
@@ -125,7 +137,7 @@ const consistency = command({
 const prove = command({
   words: ['log', 'prove'],
   args: { CALL: 'the id of an ended call' },
-  flags: { ...KEY_FILES },
+  flags: { ...KEY_FILES, ...WITNESS_FLAGS },
   does: 'Check that the end of a call, as its run’s journal has it, is in the tenant’s log',
   key: 'either',
   exits: '0 it is; 1 it is not, or not yet',
@@ -133,6 +145,8 @@ const prove = command({
   async run({ args: { CALL: call }, flags, api, paint }) {
     if (!PATTERNS.call.test(call))
       return err(usage('`CALL` is not the id of a call; those look like call_01ABC…_1'))
+    const quorum = quorumOf(flags)
+    if (!quorum.ok) return quorum
     const keys = trustedKeys(flags, paint)
     if (!keys.ok) return keys.error
     const { tenant } = keys.value
@@ -153,9 +167,11 @@ const prove = command({
         ok: head !== undefined && verifyInclusion({ leaf: hashOfEntry(hash), index, proof, ...head }),
       },
     ]
-    const about =
-      head === undefined ? {} : { call, leaf: String(index), entry: hash, ...aboutHead(head, seen) }
-    return verdict(checks, about, paint)
+    if (head === undefined) return verdict(checks, {}, paint)
+    const shown = await witnessed(api, keys.value, head, quorum.value)
+    if (!shown.ok) return shown
+    const about = { call, leaf: String(index), entry: hash, ...aboutHead(head, seen), ...shown.value.about }
+    return verdict([...checks, ...shown.value.checks], about, paint)
   },
 })
 
