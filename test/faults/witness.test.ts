@@ -51,7 +51,7 @@ const tenant = 'default'
 /** A call that policy denies, which ends at once. */
 const end = async () => unwrap(await agent.client('proposeCallInNewRun', { body: { tool, args: {} } }))
 const states = async () => unwrap(await operator('logWitnesses', { params: { tenant } })).items
-/** The newest head, once it has so many leaves and is cosigned. */
+/** The newest head, once it has this many leaves and is cosigned. */
 const cosigned = (leaves: number) =>
   eventually(`a head of ${leaves} leaves is cosigned`, async () => {
     const head = await logHead(operator)
