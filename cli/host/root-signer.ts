@@ -19,7 +19,10 @@ const LOOPBACK = /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
  * The root signer of the environment; undefined if there is none. `root`: the key that the chain
  * already names, without which no link counts.
  */
-export function rootSigner(settings: RootSettings, root: string | undefined): Result<RootSigner | undefined, Trouble> {
+export function rootSigner(
+  settings: RootSettings,
+  root: string | undefined,
+): Result<RootSigner | undefined, Trouble> {
   const signer = settings.file === undefined ? bridge(settings) : fromFile(settings.file)
   if (!signer.ok) return signer
   if (root !== undefined && signer.value?.x !== root)
@@ -43,13 +46,19 @@ function bridge({ url, token, key }: RootSettings): Result<RootSigner | undefine
   if (url === undefined && key === undefined) return ok(undefined)
   const x = PublicKey.safeParse(key)
   const address = URL.parse(url ?? '')
-  const safe = address?.protocol === 'https:' || (address?.protocol === 'http:' && LOOPBACK.test(address.hostname))
+  const safe =
+    address?.protocol === 'https:' || (address?.protocol === 'http:' && LOOPBACK.test(address.hostname))
   if (!x.success || address === null || !safe || token === undefined) return err(MISSING)
   return ok({ x: x.data, sign: (bytes) => ask(address, token, x.data, bytes) })
 }
 
 /** `{"key", "message"}` with the bytes in base64, answered by `{"signature"}`. */
-async function ask(url: URL, token: string, x: string, bytes: Uint8Array): Promise<Result<Uint8Array, string>> {
+async function ask(
+  url: URL,
+  token: string,
+  x: string,
+  bytes: Uint8Array,
+): Promise<Result<Uint8Array, string>> {
   try {
     const answer = await fetch(url, {
       method: 'POST',

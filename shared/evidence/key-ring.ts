@@ -91,7 +91,8 @@ async function withRoot(link: Envelope, { x, sign }: RootSigner): Promise<Result
   const signature = await sign(bytes)
   if (!signature.ok) return signature
   // A bridge that signs with another key would end the chain for every verifier.
-  if (!isSignedBy(x, bytes, signature.value)) return err('the root signer did not sign with the key that is set')
+  if (!isSignedBy(x, bytes, signature.value))
+    return err('the root signer did not sign with the key that is set')
   const added = { keyid: kidOf(x), sig: Buffer.from(signature.value).toString('base64') }
   return ok({ ...link, signatures: [...link.signatures, added] })
 }
@@ -100,7 +101,11 @@ async function withRoot(link: Envelope, { x, sign }: RootSigner): Promise<Result
  * The ring with a new signing key, which the present one introduces, and a new key of the vaults. If
  * a key is distrusted, its holder may know every secret of the ring: all are new but that of run ids.
  */
-export async function rotated(ring: KeyRing, link: Rotation, root?: RootSigner): Promise<Result<KeyRing, string>> {
+export async function rotated(
+  ring: KeyRing,
+  link: Rotation,
+  root?: RootSigner,
+): Promise<Result<KeyRing, string>> {
   if (ring.chain.length >= LIMITS.edge_keys - 1) return err(`an edge has at most ${LIMITS.edge_keys} keys`)
   if (ring.vaults.length >= LIMITS.vault_keys)
     return err('secrets are still sealed under earlier keys; run `countersign keys forget` first')
