@@ -32,6 +32,7 @@ import {
 import { ObjectSizes, type SizeReport } from './object-size-store.ts'
 import { leaves } from './tables.ts'
 import { type Leaf, LogTree } from './tree-store.ts'
+import { WitnessStore } from './witness-store.ts'
 import { Witnessing } from './witnessing.ts'
 
 /** The sources of leaves from the tenant's journals, each entry of which is a leaf without a call. */
@@ -88,7 +89,7 @@ export class LogObject extends DurableObject<Env> {
     const { signer, publicUrl, witnesses } = identityOf(this.env)
     return new Witnessing({
       storage: this.ctx.storage,
-      db: this.#db,
+      store: new WitnessStore(this.#db),
       tree: this.#tree,
       origin: `${new URL(publicUrl).host}/${this.ctx.id.name ?? DEFAULT_TENANT}`,
       signer,

@@ -1,25 +1,22 @@
 // Sends the newest head of a log to the witnesses of the installation, and stores their cosignatures.
 // No call waits for it: it runs in the object's alarm, and a witness that fails is asked again later.
 
-import { eq } from 'drizzle-orm'
 import { type Checkpoint, signCheckpoint } from '../../shared/evidence/checkpoint.ts'
 import { cosignedBy } from '../../shared/evidence/cosignature.ts'
 import type { Signer } from '../../shared/evidence/dsse.ts'
 import type { WitnessRefusal, WitnessSetting, WitnessState } from '../../shared/evidence/witnesses.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { Alarm } from '../platform/alarm.ts'
-import type { Database } from '../platform/database.ts'
 import { logError } from '../platform/error-log.ts'
-import { witnesses } from './tables.ts'
 import type { LogTree } from './tree-store.ts'
 import { type Network, submit, type WitnessAnswer } from './witness-client.ts'
+import type { WitnessRow, WitnessStore } from './witness-store.ts'
 
 type SignedHead = Checkpoint & { readonly note: string }
-type Row = typeof witnesses.$inferSelect
 type Cosigned = { readonly line: string; readonly at: number }
 type Log = {
   readonly storage: DurableObjectStorage
-  readonly db: Database
+  readonly store: WitnessStore
   readonly tree: LogTree
   readonly origin: string
   readonly signer: Signer
@@ -78,7 +75,7 @@ export class Witnessing {
   cosignedHead(index: number): { readonly size: number; readonly note: string } {
     const { settings } = this.#log
     const newest = this.#head()
-    const older = settings.flatMap(({ key }) => this.#cosignedHead(this.#row(key)) ?? [])
+    const older = settings.flatMap(({ key }) => this.#cosignedHead(this.#log.store.row(key)) ?? [])
     const heads = [newest, ...older.filter(({ size }) => index < size && size < newest.size)]
     const keys = settings.map(({ witness }) => witness)
     const candidates = heads.map((head) => {
@@ -92,7 +89,7 @@ export class Witnessing {
 
   states(): WitnessState[] {
     return this.#log.settings.map(({ key }) => {
-      const row = this.#row(key)
+      const row = this.#log.store.row(key)
       const head = this.#cosignedHead(row)
       return {
         key,
@@ -121,27 +118,23 @@ export class Witnessing {
 
   #withCosignatures(note: string): string {
     const lines = this.#log.settings.flatMap(({ key, witness }) => {
-      const line = this.#row(key)?.line
+      const line = this.#log.store.row(key)?.line
       return line != null && cosignedBy(`${note}${line}\n`, [witness]).length > 0 ? [`${line}\n`] : []
     })
     return `${note}${lines.join('')}`
   }
 
   /** The head that a witness cosigned last, if it is of this log under its present name. */
-  #cosignedHead(row: Row | undefined): (Checkpoint & Cosigned) | undefined {
+  #cosignedHead(row: WitnessRow | undefined): (Checkpoint & Cosigned) | undefined {
     const { origin, size, root, line, at } = row ?? {}
     if (origin !== this.#log.origin || size == null || root == null || line == null || at == null)
       return undefined
     return { origin, size, root, line, at }
   }
 
-  #row(key: string): Row | undefined {
-    return this.#log.db.select().from(witnesses).where(eq(witnesses.key, key)).get()
-  }
-
   /** When the witness is to be shown the log; null if it knows the newest head. */
   #dueAt({ key }: WitnessSetting): number | null {
-    const row = this.#row(key)
+    const row = this.#log.store.row(key)
     if (row === undefined) return this.#log.tree.size === 0 ? null : 0
     const isNews = this.#cosignedHead(row)?.size !== this.#log.tree.size || row.refusal !== null
     const isStale = !this.#answered.has(key) && (row.at ?? 0) < Date.now() - LIMITS.witness_fresh_ms
@@ -154,7 +147,7 @@ export class Witnessing {
   }
 
   async #show(setting: WitnessSetting, head: SignedHead): Promise<void> {
-    const known = this.#cosignedHead(this.#row(setting.key))
+    const known = this.#cosignedHead(this.#log.store.row(setting.key))
     let answer = await this.#submit(setting, head, Math.min(known?.size ?? 0, head.size))
     if (answer.kind === 'has' && answer.size <= head.size)
       answer = await this.#submit(setting, head, answer.size)
@@ -168,12 +161,12 @@ export class Witnessing {
 
   #store({ key, witness }: WitnessSetting, head: SignedHead, answer: WitnessAnswer): void {
     if (this.#isOver) return
-    const before = this.#row(key)
+    const before = this.#log.store.row(key)
     const now = Date.now()
     if (answer.kind !== 'failed') this.#answered.add(key)
     if (answer.kind === 'cosigned') {
       if (before?.refusal != null) this.#report(witness.name, 'it follows the log again')
-      this.#put(key, {
+      this.#log.store.put(key, {
         origin: head.origin,
         size: head.size,
         root: head.root,
@@ -193,21 +186,13 @@ export class Witnessing {
     const refused = refusalIn(answer, this.#log.tree.size)
     if (refused === undefined) {
       const failing = answer.kind === 'failed' ? answer.why : 'it has another size than it said'
-      this.#put(key, { failing, tries, due })
+      this.#log.store.put(key, { failing, tries, due })
       return
     }
     if (before?.refusal !== refused.reason) this.#report(witness.name, refused.detail)
     const since = before?.refusal == null ? now : (before.refusedAt ?? now)
     const { reason: refusal, detail } = refused
-    this.#put(key, { refusal, detail, refusedAt: since, failing: null, tries, due })
-  }
-
-  #put(key: string, values: Partial<Row>): void {
-    this.#log.db
-      .insert(witnesses)
-      .values({ key, ...values })
-      .onConflictDoUpdate({ target: witnesses.key, set: values })
-      .run()
+    this.#log.store.put(key, { refusal, detail, refusedAt: since, failing: null, tries, due })
   }
 
   #report(name: string, detail: string): void {

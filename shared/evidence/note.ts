@@ -48,8 +48,8 @@ export function parseNote(note: string): Result<Note, string> {
   return signatures.ok ? ok({ text: note.slice(0, cut), signatures: signatures.value }) : signatures
 }
 
-/** The lines that follow the text of a note, or that a witness returns for one. */
-export function parseLines(text: string): Result<SignatureLine[], string> {
+/** The lines that follow the text of a note. */
+function parseLines(text: string): Result<SignatureLine[], string> {
   const lines = text.slice(0, -1).split('\n')
   if (!text.endsWith('\n')) return err('a signature line is malformed')
   if (lines.length > SIGNATURE_LINES) return err('the note has too many signatures')

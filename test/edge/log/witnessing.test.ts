@@ -19,10 +19,11 @@ import { LIMITS } from '../../../shared/limits.ts'
 import { newSigner } from '../../support/grown-log.ts'
 import { newDatabase } from '../../support/stack/object-storage.ts'
 
+type New<T> = new (on: object) => T
 type Tree = {
+  readonly inclusion: (index: number, size: number) => string[]
+  readonly append: (size: number, run: string, ends: readonly object[]) => number
   size: number
-  append: (size: number, run: string, ends: readonly object[]) => number
-  inclusion: (index: number, size: number) => string[]
 }
 type Edge = {
   grown: () => void
@@ -31,11 +32,13 @@ type Edge = {
   cosignedHead: (index: number) => { size: number; note: string }
   states: () => WitnessState[]
 }
-const { LogTree } = (await import(/* @vite-ignore */ join(ROOT, 'edge/log/tree-store.ts'))) as {
-  LogTree: new (db: unknown) => Tree
+const modules = join(ROOT, 'edge/log')
+const { LogTree } = (await import(/* @vite-ignore */ `${modules}/tree-store.ts`)) as { LogTree: New<Tree> }
+const { WitnessStore } = (await import(/* @vite-ignore */ `${modules}/witness-store.ts`)) as {
+  WitnessStore: New<object>
 }
-const { Witnessing } = (await import(/* @vite-ignore */ join(ROOT, 'edge/log/witnessing.ts'))) as {
-  Witnessing: new (log: object) => Edge
+const { Witnessing } = (await import(/* @vite-ignore */ `${modules}/witnessing.ts`)) as {
+  Witnessing: New<Edge>
 }
 
 const ORIGIN = 'edge.example/default'
@@ -93,7 +96,7 @@ class ShownLog {
     }
     this.edge = new Witnessing({
       storage: { setAlarm: async (time: number) => void this.alarms.push(time) },
-      db: this.db,
+      store: new WitnessStore(this.db),
       tree: this.tree,
       origin: ORIGIN,
       signer: edgeKey,
@@ -283,7 +286,7 @@ test('an address in a private network is not requested (N14)', async () => {
   const fetch = vi.fn()
   log.edge = new Witnessing({
     storage: { setAlarm: async () => undefined },
-    db: log.db,
+    store: new WitnessStore(log.db),
     tree: log.tree,
     origin: ORIGIN,
     signer: edgeKey,
