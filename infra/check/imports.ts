@@ -13,7 +13,8 @@ import { misordered, patternOf, ROOMS, SIDES } from './rooms.ts'
  * tools.
  */
 const FOLDERS: Readonly<Record<string, readonly string[]>> = {
-  edge: ['edge', 'shared', 'policies', 'migrations'],
+  // `docs` for docs/evidence.md, which each edge serves.
+  edge: ['edge', 'shared', 'policies', 'migrations', 'docs'],
   worker: ['worker', 'shared'],
   cli: ['cli', 'shared'],
   // The client package brings shared/evidence with it; the bundler replaces what that needs of
