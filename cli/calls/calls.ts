@@ -240,7 +240,7 @@ const attestation = command({
   key: 'either',
   examples: [
     'countersign attestation call_01ABC…_1 -o bundle.json',
-    'countersign keys -o keys.json',
+    'countersign keys list -o keys.json',
     'countersign verify bundle.json --keys keys.json',
   ],
   async run({ args, flags, api }) {

@@ -8,31 +8,29 @@ import { command, usage } from '../shell/command.ts'
 import { json } from '../shell/terminal-text.ts'
 import { emitEvidence, OUTPUT } from './evidence-file.ts'
 
-/** `keys` alone does the same. */
-const listing = (words: readonly ['keys'] | readonly ['keys', 'list'], does: string) =>
-  command({
-    words,
-    args: {},
-    flags: {
-      output: OUTPUT,
-      tenant: { value: 'NAME', what: 'the tenant (default: the one of COUNTERSIGN_KEY, or else `default`)' },
-      format: {
-        value: 'FORM',
-        what: 'json (the default, which `countersign verify` reads), jwks or pem; jwks and pem leave out keys that are no longer trusted',
-      },
+const list = command({
+  words: ['keys', 'list'],
+  args: {},
+  flags: {
+    output: OUTPUT,
+    tenant: { value: 'NAME', what: 'the tenant (default: the one of COUNTERSIGN_KEY, or else `default`)' },
+    format: {
+      value: 'FORM',
+      what: 'json (the default, which `countersign verify` reads), jwks or pem; jwks and pem leave out keys that are no longer trusted',
     },
-    does,
-    key: 'none',
-    examples: ['countersign keys list --tenant acme -o keys.json', 'countersign keys list --format pem'],
-    async run({ flags, api, tenant }) {
-      const write = FORMATS.get(flags.format ?? 'json')
-      if (write === undefined) return err(usage('`--format` is json, jwks or pem'))
-      const read = await api('keys', { query: { tenant: flags.tenant ?? tenant() } })
-      if (!read.ok) return read
-      const { value, text } = write(read.value)
-      return emitEvidence(value, flags.output, text, text)
-    },
-  })
+  },
+  does: 'Fetch the public keys of the edge and of one tenant’s workers, with their times',
+  key: 'none',
+  examples: ['countersign keys list --tenant acme -o keys.json', 'countersign keys list --format pem'],
+  async run({ flags, api, tenant }) {
+    const write = FORMATS.get(flags.format ?? 'json')
+    if (write === undefined) return err(usage('`--format` is json, jwks or pem'))
+    const read = await api('keys', { query: { tenant: flags.tenant ?? tenant() } })
+    if (!read.ok) return read
+    const { value, text } = write(read.value)
+    return emitEvidence(value, flags.output, text, text)
+  },
+})
 
 type Written = { readonly value: unknown; readonly text: string }
 const asJson = (value: object): Written => ({ value, text: json(value) })
@@ -65,10 +63,4 @@ function pemOf({ kid, x, role, worker, status }: KeyEntry): string {
   return `# ${kid} ${worker ?? role} ${status}\n-----BEGIN PUBLIC KEY-----\n${info}\n-----END PUBLIC KEY-----\n`
 }
 
-export const KEYS: readonly Command[] = [
-  listing(
-    ['keys', 'list'],
-    'Fetch the public keys of the edge and of one tenant’s workers, with their times',
-  ),
-  listing(['keys'], 'The same as `keys list`'),
-]
+export const KEYS: readonly Command[] = [list]

@@ -23,7 +23,7 @@ import { verifyExport } from './verify-export.ts'
 export const KEY_FILES = {
   keys: {
     value: 'KEYS',
-    what: 'the public keys to trust, from `countersign keys`; get them once, from somebody you trust',
+    what: 'the public keys to trust, from `countersign keys list`; get them once, from somebody you trust',
   },
   pinned: {
     value: 'KEYS',

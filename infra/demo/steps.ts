@@ -41,7 +41,7 @@ export async function sensitive(demo: DemoStack): Promise<void> {
     'a digest as output',
   )
   countersign(demo, 'attestation', call, '-o', 'bundle.json')
-  countersign(demo, 'keys', '-o', 'keys.json')
+  countersign(demo, 'keys', 'list', '-o', 'keys.json')
   explain('verification needs only these two files, and no network')
   const verified = countersign(demo, 'verify', 'bundle.json', '--keys', 'keys.json')
   check(verified.code === 0 && /^verified$/m.test(verified.out), 'a verified attestation')

@@ -143,7 +143,7 @@ export function verifyAttestation(bundle: CallEvidence, keys: Keys, journalled_m
   const statement = read.value
   const { facts, execution, grant } = statement.predicate
   // First, because with another tenant's keys the checks that follow fail without saying why.
-  const advice = `the key file belongs to the tenant \`${keys.tenant}\`, the attestation to \`${facts.tenant}\`: fetch the keys with \`countersign keys --tenant ${facts.tenant}\``
+  const advice = `the key file belongs to the tenant \`${keys.tenant}\`, the attestation to \`${facts.tenant}\`: fetch the keys with \`countersign keys list --tenant ${facts.tenant}\``
   holds(
     'the key file belongs to the tenant of the attestation',
     keys.tenant === facts.tenant,

@@ -36,8 +36,8 @@ export const signatureLine = (kind: number, key: NoteKey, signature: Uint8Array)
 
 /** The signatures that claim to be of this key. */
 export function linesOf({ signatures }: Note, kind: number, key: NoteKey): SignatureLine[] {
-  const id = keyId(kind, key)
-  return signatures.filter((line) => line.name === key.name && line.keyId.equals(id))
+  const id = keyId(kind, key).toString('hex')
+  return signatures.filter((line) => line.name === key.name && line.keyId.toString('hex') === id)
 }
 
 export function parseNote(note: string): Result<Note, string> {

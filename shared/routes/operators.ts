@@ -383,7 +383,7 @@ export const OPERATORS = routes({
     params: z.strictObject({ worker: WorkerId }),
     query: z.strictObject({ distrusted_from_ms: number(8.64e15).optional() }),
     summary:
-      'Revoke a worker; its requests are refused from then on, and its running calls end indeterminate. With `distrusted_from_ms` nothing counts that it has signed since then',
+      'Revoke a worker; its requests are refused from then on, and its running calls end indeterminate',
     status: 200,
     result: Done,
     failures: ['not_found'],

@@ -97,7 +97,7 @@ class Keeper {
   async exported(folder: string): Promise<string> {
     const env = { COUNTERSIGN_URL: this.fixtures.url, COUNTERSIGN_KEY: this.fixtures.rootKey }
     const keys = join(hurt.stack.state.dir, 'keys.json')
-    writeFileSync(keys, (await countersign(['keys', '--json', '--tenant', this.tenant], { env })).out)
+    writeFileSync(keys, (await countersign(['keys', 'list', '--json', '--tenant', this.tenant], { env })).out)
     expect(await countersign(['export', '--to', folder], { env })).toMatchObject({ code: 0 })
     const { code, out } = await countersign(['verify', '--export', folder, '--keys', keys], { env })
     expect([code, out]).toEqual([0, expect.stringContaining('verified')])

@@ -105,7 +105,7 @@ describe('usage errors', () => {
       '`call` has no flag `--constructor`',
     ],
     ['a missing argument', ['call'], '`TOOL` is missing; usage: countersign call TOOL'],
-    ['an extra argument', ['keys', 'x'], 'unexpected argument `x`; usage: countersign keys'],
+    ['an extra argument', ['keys', 'list', 'x'], 'unexpected argument `x`; usage: countersign keys list'],
     ['a repeated flag', ['call', 'x', '--wait', '1', '--wait=2'], '`--wait` is given twice'],
     ['a value for a switch', ['call', 'x', '--raw=yes'], '`--raw` takes no value'],
     ['a flag without its value', ['call', 'x', '--args'], '`--args` needs a value: --args JSON|@FILE|-'],

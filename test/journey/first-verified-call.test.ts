@@ -30,7 +30,7 @@ const idIn = (text: string, kind: 'call' | 'apr'): string =>
 /** Fetches the evidence of a call and verifies it offline. */
 async function verified(call: string): Promise<CliResult> {
   expect(await run('attestation', call, '-o', `${call}.json`)).toMatchObject({ code: 0 })
-  writeFileSync(join(folder, 'keys.json'), (await run('keys')).out)
+  writeFileSync(join(folder, 'keys.json'), (await run('keys', 'list')).out)
   return countersign(['verify', `${call}.json`, '--keys', 'keys.json', '--call', call], { cwd: folder })
 }
 

@@ -63,7 +63,7 @@ test('an author gets from nothing to a verified call of a new skill in under 100
   expect(called).not.toContain('standard error')
   const id = /call_[0-9A-Z]{26}_\d+/.exec(called)?.[0] ?? ''
   await done(run('attestation', id, '-o', 'call.json'))
-  writeFileSync(join(folder, 'keys.json'), await done(run('keys')))
+  writeFileSync(join(folder, 'keys.json'), await done(run('keys', 'list')))
   expect(await done(run('verify', 'call.json', '--keys', 'keys.json', '--call', id))).toMatch(/^verified$/m)
   expect(Date.now() - began).toBeLessThan(FIVE_MINUTES_MS / 3)
 })

@@ -56,8 +56,8 @@ test('`keys` fetches the keys of the tenant of COUNTERSIGN_KEY, or of the one gi
   const tenantIn = ({ out }: { out: string }) => JSON.parse(out).tenant
   expect(tenantIn(await as(key, 'keys'))).toBe('cli-keys')
   expect(tenantIn(await as(key, 'keys', '--tenant', 'default'))).toBe('default')
-  expect(tenantIn(await run('keys', '--tenant', 'cli-keys'))).toBe('cli-keys')
-  expect(tenantIn(await run('keys'))).toBe('default')
+  expect(tenantIn(await run('keys', 'list', '--tenant', 'cli-keys'))).toBe('cli-keys')
+  expect(tenantIn(await run('keys', 'list'))).toBe('default')
 })
 
 test('a quota that is not written in digits is refused and not converted to a number', {

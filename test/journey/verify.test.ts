@@ -167,7 +167,7 @@ describe('an attestation', () => {
     [
       'keys of another tenant',
       { ...KEYS, tenant: 'other' },
-      `the key file belongs to the tenant \`other\`, the attestation to \`${bundle.call.tenant}\`: fetch the keys with \`countersign keys --tenant ${bundle.call.tenant}\``,
+      `the key file belongs to the tenant \`other\`, the attestation to \`${bundle.call.tenant}\`: fetch the keys with \`countersign keys list --tenant ${bundle.call.tenant}\``,
     ],
   ])('an attestation is not verified by a key file with %s', async (_name, content, line) => {
     const ran = await countersign(['verify', file(bundle), '--keys', file(content)], { env: NO_EDGE })

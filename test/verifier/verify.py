@@ -100,15 +100,15 @@ def opened(envelope, schema):
 def are_keys(value):
     """Whether the edge keys are those of the chain, and each id that of its key."""
     edges, found, lost = [one for one in value["keys"] if one["role"] == "edge"], [], {}
-    links, starts, ends = [opened(envelope, "key-link") for envelope in value["chain"]], [0], []
+    links, starts, ends, root = [opened(envelope, "key-link") for envelope in value["chain"]], [0], [], None
     for before, after, envelope, link in zip(edges, edges[1:], value["chain"], links):
-        found.append(before["kid"])
-        both = {one["kid"]: key_bytes(one["x"]) for one in (before, after)}
+        found, by = [*found, before["kid"]], {one["kid"]: key_bytes(one["x"]) for one in (before, after)}
+        by |= {"ed25519:" + sha256(key_bytes(x)).hex()[:16]: key_bytes(x) for x in [link and link.get("root")] if x}
         if (link is None or (link["follows"], link["key"]) != (before["x"], after["x"])
                 or not starts[-1] <= link["from_ms"] <= link["until_ms"] or (link["distrusts"] or before)["kid"] not in found
-                or not is_signed_by_exactly(envelope, "application/vnd.countersign.key-link+json", both)):
+                or root not in (None, link.get("root")) or not is_signed_by_exactly(envelope, "application/vnd.countersign.key-link+json", by)):
             return False
-        starts, ends = starts + [link["from_ms"]], ends + [link["until_ms"]]
+        starts, ends, root = starts + [link["from_ms"]], ends + [link["until_ms"]], link.get("root")
         for one in [link["distrusts"]] if link["distrusts"] else []:
             lost[one["kid"]] = min(one["from_ms"], lost.get(one["kid"], 2**53))
     return edges != [] and len(value["chain"]) == len(edges) - 1 and all(

@@ -141,7 +141,7 @@ test('a large run is exported in parts of about LIMITS.export_part_chars, which 
     writeFileSync(join(dir, name), store.objects.get(`export-acme/${name}`) ?? '')
   }
   const keys = join(folder, 'keys.json')
-  writeFileSync(keys, (await run('keys', '--json')).out)
+  writeFileSync(keys, (await run('keys', 'list', '--json')).out)
   const verified = await run('verify', '--export', dir, '--keys', keys, '--json')
   expect([verified.code, JSON.parse(verified.out).about]).toEqual([
     0,
@@ -184,7 +184,7 @@ test('the command line exports to a folder and to the bucket, and its export is 
   expect(await exported('s3://another')).toMatchObject({ code: 2 })
 
   const keys = join(folder, 'keys-2.json')
-  writeFileSync(keys, (await run('keys', '--json')).out)
+  writeFileSync(keys, (await run('keys', 'list', '--json')).out)
   const verify = () => run('verify', '--export', dir, '--keys', keys)
   expect(await verify()).toMatchObject({ code: 0, out: expect.stringContaining('verified') })
 
