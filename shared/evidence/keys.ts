@@ -15,12 +15,14 @@ export const KEYS_FORMAT = 'countersign-keys/v2'
 const LINK_TYPE = 'application/vnd.countersign.key-link+json'
 
 const Kid = z.string().max(64)
-const Jwk = { kid: Kid, kty: z.literal('OKP'), crv: z.literal('Ed25519'), x: PublicKey }
-const Owner = { role: z.enum(['edge', 'worker']), worker: z.string().regex(PATTERNS.worker).optional() }
 
 const KeyEntry = z.strictObject({
-  ...Jwk,
-  ...Owner,
+  kid: Kid,
+  kty: z.literal('OKP'),
+  crv: z.literal('Ed25519'),
+  x: PublicKey,
+  role: z.enum(['edge', 'worker']),
+  worker: z.string().regex(PATTERNS.worker).optional(),
   from_ms: Time,
   /** Until when its signatures count; null while it signs. */
   until_ms: Time.nullable(),
@@ -42,13 +44,6 @@ export const Keys = z.strictObject({
   chain: z.array(Envelope).max(LIMITS.edge_keys - 1),
 })
 export type Keys = z.infer<typeof Keys>
-
-/** A key file of an earlier version, without times. */
-const FormerKeys = z.strictObject({
-  format: z.literal('countersign-keys/v1'),
-  tenant: Keys.shape.tenant,
-  keys: z.array(z.strictObject({ ...Jwk, ...Owner, status: z.enum(['active', 'revoked']) })),
-})
 
 /** `key` signs from `from_ms` on in the place of `follows`, whose signatures count until `until_ms`. */
 export const Link = z.strictObject({
@@ -127,13 +122,8 @@ function distrust(keys: KeyEntry[], { kid, from_ms }: NonNullable<Link['distrust
 /** `at`: the first fault, as a JSON pointer into the document. */
 export type KeyFault = { readonly at: string; readonly detail: string }
 
-/** Reads a key file, of this version or the one before it. */
+/** Reads a key file. */
 export function readKeys(value: unknown): Result<Keys, KeyFault> {
-  const former = FormerKeys.safeParse(value)
-  if (former.success) {
-    const keys = former.data.keys.map((key) => ({ ...key, from_ms: 0, until_ms: null }))
-    return ok({ ...former.data, format: KEYS_FORMAT, keys, chain: [] })
-  }
   const read = Keys.safeParse(value)
   if (!read.success) {
     const [issue] = read.error.issues

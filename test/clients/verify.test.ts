@@ -226,7 +226,7 @@ describe('bundles', () => {
       [regrant(bundle, {}, STRANGER), documentWith(NOW + HOUR), false],
       [{ ...bundle, log: logFor(bundle.journal, STRANGER) }, documentWith(NOW + HOUR, NOW + 21), true],
       [bundle, documentWith(NOW + HOUR, NOW + 21), false],
-      [bundle, documentWith(NOW + HOUR, NOW + 20), false],
+      [{ ...bundle, log: logFor(bundle.journal, STRANGER) }, documentWith(NOW + HOUR, NOW + 20), false],
     ]
     expect(cases.map(([one, keys]) => portable.verify(one, keys).ok)).toEqual(cases.map(([, , ok]) => ok))
     expect(python(cases.map(([one, keys]) => ({ bundle: one, keys })))).toEqual(cases.map(([, , ok]) => ok))

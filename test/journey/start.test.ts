@@ -66,7 +66,7 @@ test('the command that `npm start` prints works, its call is shown, Ctrl-C leave
   expect(dev).toMatchObject({
     url: `http://127.0.0.1:${COUNTERSIGN_PORT}`,
     tenant: 'default',
-    keys: { format: 'countersign-keys/v1' },
+    keys: { format: 'countersign-keys/v2' },
   })
   for (const secret of [dev.agent_key, dev.operator_key]) expect(first.text()).not.toContain(secret)
 

@@ -147,8 +147,8 @@ export const KEYS: readonly Held[] = [
   {
     area: 'signatures',
     file: 'edge/call/settlement.ts',
-    tests: ['test/edge/workers/identity.test.ts'],
-    titled: 'T03 K01',
+    tests: ['test/shared/contradictions.test.ts'],
+    titled: 'T03',
     lines: [
       [
         'if (execution.ended_at_ms > (worker.until_ms ?? Number.POSITIVE_INFINITY) + LIMITS.clock_slack_ms)',

@@ -116,12 +116,13 @@ const UNVERIFIABLE: ReadonlyMap<string, Unverifiable> = new Map<string, Unverifi
   ],
 ])
 
-function byEdge(bundle: Bundle, to: Changes): Verdict {
+function byEdge(bundle: Bundle, to: Changes, until_ms?: number): Verdict {
   const envelope = seal(STATEMENT_TYPE, withChanges(original, resigned(executed, to)), WORKER)
   const { grant, call } = bundle
   if (grant === null) throw new Error('nothing was granted')
   const output = { stdout: Buffer.from('4\n').toString('base64'), stderr: '' }
-  const worker = { id: WORKER_ID, kid: kidOf(WORKER.x), x: WORKER.x }
+  const replaced = until_ms === undefined ? {} : { until_ms }
+  const worker = { id: WORKER_ID, kid: kidOf(WORKER.x), x: WORKER.x, ...replaced }
   const checked = checkSettlement(
     { fence: 1, envelope, output },
     { worker, grant, plan: call.plan, cancelRequested: true, now_ms: NOW + 1_000 },
@@ -140,6 +141,15 @@ describe('D4 T01 a statement that contradicts its grant or plan', () => {
   test('every field of a statement’s schema is either changed by a test or listed as known only to the executor', () => {
     expect([...ALTERED.keys(), ...UNVERIFIABLE.keys()].sort()).toEqual(FIELDS)
     expect(FIELDS.length).toBeGreaterThan(80)
+  })
+
+  test('T03 a statement that ended after its worker had replaced the key is refused, 5 s later', () => {
+    const { ended_at_ms } = statementIn(executed).predicate.execution
+    expect(byEdge(executed, {}, ended_at_ms - 5_000)).toEqual({ ok: true, at: [] })
+    expect(byEdge(executed, {}, ended_at_ms - 5_001)).toEqual({
+      ok: false,
+      at: [`/${EX.replaceAll('.', '/')}/ended_at_ms`],
+    })
   })
 
   test('an unchanged statement is accepted by the edge and by offline verification', () => {

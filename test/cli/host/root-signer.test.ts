@@ -98,7 +98,10 @@ test('T03 a bridge that signs with another key, refuses, redirects or answers wi
     (_message, response) => void response.writeHead(500).end(),
     (_message, response) => void response.writeHead(302, { location: `${url}elsewhere` }).end(),
     (_message, response) => void response.end('{"signature":""}'),
-    (_message, response) => void response.end(JSON.stringify({ more: 'x'.repeat(4_096) })),
+    (message, response) => {
+      const signature = sign(null, message, root.key).toString('base64')
+      response.end(JSON.stringify({ signature, more: 'x'.repeat(4_096) }))
+    },
     (_message, response) => void response.destroy(),
   ]
   for (const one of wrong) {

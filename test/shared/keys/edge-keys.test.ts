@@ -135,15 +135,6 @@ describe('the chain of edge keys', () => {
     expect(followChain(KEYS, elsewhere).ok).toBe(false)
   })
 
-  test('a key file of an earlier version is read, and its keys count at any time', () => {
-    const former = {
-      format: 'countersign-keys/v1',
-      tenant: 'default',
-      keys: KEYS.keys.map(({ from_ms: _, until_ms: __, ...key }) => key),
-    }
-    expect(readKeys(former)).toEqual({ ok: true, value: KEYS })
-  })
-
   test('a chain of more than 31 links (`edge_keys`) is refused', () => {
     const signers = Array.from({ length: 33 }, () =>
       signerFromJwk(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk),

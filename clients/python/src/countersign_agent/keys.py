@@ -33,8 +33,6 @@ def key_at(
 
 def chain_holds(keys: Any) -> bool:
     """Whether each edge key after the first was introduced by the one before it, with these times."""
-    if keys["format"] == "countersign-keys/v1":
-        return set(keys) == {"format", "tenant", "keys"}
     edges = [key for key in keys["keys"] if key["role"] == "edge"]
     return (
         set(keys) == {"format", "tenant", "keys", "chain"}

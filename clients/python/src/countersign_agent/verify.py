@@ -175,7 +175,7 @@ def _formats(bundle: Any, keys: Any) -> bool:
     envelopes = [one for one in (bundle["envelope"], bundle["grant"]) if one is not None]
     return (
         bundle["format"] == "countersign-bundle/v2"
-        and keys["format"] in ("countersign-keys/v1", "countersign-keys/v2")
+        and keys["format"] == "countersign-keys/v2"
         and chain_holds(keys)
         and set(bundle) - {"removed"} == {"format", "envelope", "grant", "call", "snapshot", "journal", "log"}
         and ("removed" not in bundle or _is_removal(bundle["removed"]))
