@@ -23,6 +23,7 @@ const LEFT_OUT: Readonly<Record<string, number>> = {
   'docs/agents.md': 2, // packages of registries: test/clients
   'docs/export.md': 2, // a bucket, and a deleted tenant: test/edge/export, test/faults/export.test.ts
   'docs/hosts.md': 3, // systemd: `npm run test:hosts`. Cloudflare: an account
+  'docs/keys-and-secrets.md': 2, // an edge that restarts: test/faults/secrets.test.ts
   'docs/operations.md': 1, // a second state folder: test/faults/backup
   'docs/slack.md': 2, // a Slack app
   'docs/upstreams.md': 2, // a third-party MCP server

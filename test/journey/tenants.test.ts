@@ -49,13 +49,13 @@ test('D18 the command line creates, limits, suspends, resumes and deletes a tena
     })
 })
 
-test('`keys` fetches the keys of the tenant of COUNTERSIGN_KEY, or of the one given with --tenant', {
+test('`keys list` fetches the keys of the tenant of COUNTERSIGN_KEY, or of the one given with --tenant', {
   timeout: 120_000,
 }, async () => {
   const { key } = JSON.parse((await run('tenants', 'create', 'cli-keys', '--json')).out)
   const tenantIn = ({ out }: { out: string }) => JSON.parse(out).tenant
-  expect(tenantIn(await as(key, 'keys'))).toBe('cli-keys')
-  expect(tenantIn(await as(key, 'keys', '--tenant', 'default'))).toBe('default')
+  expect(tenantIn(await as(key, 'keys', 'list'))).toBe('cli-keys')
+  expect(tenantIn(await as(key, 'keys', 'list', '--tenant', 'default'))).toBe('default')
   expect(tenantIn(await run('keys', 'list', '--tenant', 'cli-keys'))).toBe('cli-keys')
   expect(tenantIn(await run('keys', 'list'))).toBe('default')
 })
