@@ -62,7 +62,7 @@ export type Secrets = {
   readonly redis: { readonly edge: string; readonly worker: string }
 }
 
-/** The private part of the edge's signing key, for a search of what a process leaves. */
+/** The private part of the edge's signing key, for tests that look for it in what a process leaves. */
 export const signingSecret = ({ edge }: Secrets): string => ('d' in edge ? edge : edge.signing).d
 
 /** A sentence for the person at the terminal. */

@@ -8,14 +8,14 @@ export const KEY_LIMITS = {
   edge_keys: 32,
   /** The keys that a worker has in its life: each one stays in the document of keys. */
   worker_keys: 32,
-  /** Keys of the vaults at a time, while secrets are sealed again: each value is tried with each key. */
+  /** Vault keys at a time, until secrets are sealed again: opening a value tries each key. */
   vault_keys: 4,
   /** A root signer may ask a person before it signs. Its answer has one signature. */
   root_signer_s: 60,
   root_signer_bytes: 4_096,
   /**
-   * How long an earlier edge key's signatures count after its successor has begun: the new key may
-   * reach the parts of an edge one after the other.
+   * How long an earlier edge key's signatures count after its successor starts to sign. The parts of an
+   * edge may get the new key one after the other.
    */
   key_overlap_s: 3_600,
 } as const

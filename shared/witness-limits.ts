@@ -5,8 +5,8 @@ const KiB = 1024
 
 export const WITNESS_LIMITS = {
   /**
-   * How long a witness may take to receive a request, and its connections. One that sends a body
-   * byte by byte may hold one of them that long.
+   * How long a witness may take to receive a request, and how many connections it accepts. A client
+   * that sends a body byte by byte can hold a connection for that long.
    */
   witness_request_ms: 10_000,
   witness_connections: 256,

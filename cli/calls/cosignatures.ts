@@ -11,7 +11,7 @@ export const WITNESS_FLAGS = {
   witness: {
     value: 'VKEY',
     many: true,
-    what: 'the key of a witness that must have cosigned the checkpoint, as the witness prints it; repeat it for more',
+    what: 'the key of a witness that must have cosigned the checkpoint, as the witness prints it; repeat the flag for more witnesses',
   },
   witnesses: { value: 'N', what: 'how many of these witnesses are enough (default: all)' },
 } as const
@@ -31,7 +31,7 @@ export function quorumOf({ witness, witnesses }: WitnessFlags): Result<Quorum | 
   const needed = witnesses === undefined ? keys.length : Number(witnesses)
   if (witnesses !== undefined && (!/^[1-9]\d?$/.test(witnesses) || needed > keys.length))
     return err(
-      usage(`\`--witnesses\` is not a number from 1 to ${keys.length}, the witnesses that are named`),
+      usage(`\`--witnesses\` must be a number from 1 to ${keys.length}, the number of \`--witness\` flags`),
     )
   return ok(keys.length === 0 ? undefined : { keys, needed })
 }

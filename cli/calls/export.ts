@@ -19,7 +19,7 @@ type Stored = { readonly name: string; readonly bytes: number; readonly next: st
 /** Stores one part of the export of a run. */
 type Store = (run: string, from: string) => Promise<Result<Stored, Trouble>>
 
-const TIME = 'a time such as 2026-11-19T08:00:00Z, or 30m, 12h or 7d for that long ago'
+const TIME = 'a time such as 2026-11-19T08:00:00Z, or an age such as 30m, 12h or 7d'
 
 export const exportRuns = command({
   words: ['export'],

@@ -24,7 +24,7 @@ const list = command({
   examples: ['countersign keys list --tenant acme -o keys.json', 'countersign keys list --format pem'],
   async run({ flags, api, tenant }) {
     const write = FORMATS.get(flags.format ?? 'json')
-    if (write === undefined) return err(usage('`--format` is json, jwks or pem'))
+    if (write === undefined) return err(usage('`--format` must be json, jwks or pem'))
     const read = await api('keys', { query: { tenant: flags.tenant ?? tenant() } })
     if (!read.ok) return read
     const { value, text } = write(read.value)

@@ -29,7 +29,7 @@ type Part = {
 const PARTS = 'each file has the digest in its name, and no part is missing'
 const JOURNALS = 'each journal is whole, up to the head of its run'
 const CALLS = 'each attestation is signed, and its call and policy snapshot fit it'
-const TOMBSTONES = 'an edge key signed what is said to be removed'
+const TOMBSTONES = 'an edge key signed each removal of evidence'
 const NAMED = 'the attestations are exactly those that the journals name'
 const GRANTS = 'no call ran without its grant, and no grant was used twice'
 const ENDS = 'no call has a second end, or an entry after its end'
@@ -179,7 +179,7 @@ export class VerifiedExport {
       if (!ids.has(run)) this.fail(JOURNALS, `${file}, ${run}`, 'the line with its head is missing')
   }
 
-  /** Includes the checks that need all parts, so it comes after the last one. */
+  /** Call it after the last part, because some checks need all parts. */
   checks(): Check[] {
     const parts = this.#parts
     for (const own of Map.groupBy(parts, ({ head }) => head.object).values())

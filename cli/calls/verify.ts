@@ -27,7 +27,7 @@ export const KEY_FILES = {
   },
   pinned: {
     value: 'KEYS',
-    what: 'a key file that you have trusted before: the chain in the one of `--keys` must lead on from it',
+    what: 'a key file that you have trusted before: the chain in the file of `--keys` must continue from it',
   },
 } as const
 

@@ -48,7 +48,7 @@ export const backup = command({
         trouble(
           'backup_failed',
           `the backup could not be made: ${reason(thrown)}`,
-          'correct this and run it again',
+          'correct this and run the command again',
         ),
       ),
     )

@@ -76,8 +76,8 @@ const forget = command({
       return err(
         trouble(
           'not_resealed',
-          `the secrets of ${waiting.value.length} tenants are not sealed under the newest key, first of \`${waiting.value[0]}\``,
-          'restart the edge, which then seals them again, and repeat this',
+          `the secrets of ${waiting.value.length} tenants, such as \`${waiting.value[0]}\`, are not sealed under the newest key yet`,
+          'restart the edge, which then seals them again, and run the command again',
         ),
       )
     return store(installation.value, withoutFormerVaults(ring))
@@ -137,7 +137,7 @@ function store({ dir }: Installation, ring: KeyRing): Result<CommandOutput, Trou
       trouble(
         'unwritable',
         `the keys could not be stored: ${reason(thrown)}`,
-        'correct this and run it again',
+        'correct this and run the command again',
       ),
     )
   }

@@ -39,7 +39,7 @@ export function openInstallation(): Result<Installation, Trouble> {
         trouble(
           'no_secrets',
           `\`${path}\` has no signing key: ${ring.error}`,
-          'put the installation’s own file there',
+          'put the `secrets.json` of this installation there',
         ),
       )
 }

@@ -67,8 +67,8 @@ export function readManifest(path: string, keys: readonly KeyEntry[]): Result<Ma
     : err(
         trouble(
           'distrusted_key',
-          'the backup is signed with a key of the edge that was no longer trusted then',
-          'use a backup from before that time, or a later one',
+          'the edge key that signed the backup was no longer trusted at that time',
+          'use a backup from before the theft, or one that a later key signed',
         ),
       )
 }

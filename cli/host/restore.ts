@@ -85,7 +85,7 @@ function restoreFrom(
       trouble(
         'restore_failed',
         `the backup could not be restored: ${reason(thrown)}`,
-        'correct this and run it again',
+        'correct this and run the command again',
       ),
     )
   } finally {

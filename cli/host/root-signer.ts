@@ -29,7 +29,7 @@ export function rootSigner(
     return err(
       trouble(
         'root_signer_missing',
-        `the chain names the root \`${kidOf(root)}\`, which must sign the new key, and it is not the one that is set`,
+        `the chain names the root \`${kidOf(root)}\`, which must sign the new key, but another root or none is configured`,
         'set COUNTERSIGN_ROOT_SIGNER_URL, _TOKEN and _KEY, or COUNTERSIGN_ROOT_KEY_FILE, to that root',
       ),
     )
@@ -38,8 +38,8 @@ export function rootSigner(
 
 const MISSING = trouble(
   'root_signer_missing',
-  'the root signer is not set completely',
-  'set COUNTERSIGN_ROOT_SIGNER_URL to https, COUNTERSIGN_ROOT_SIGNER_TOKEN, and COUNTERSIGN_ROOT_SIGNER_KEY to the public key (base64url)',
+  'the settings of the root signer are incomplete',
+  'set COUNTERSIGN_ROOT_SIGNER_URL to an https address, COUNTERSIGN_ROOT_SIGNER_TOKEN to its bearer token, and COUNTERSIGN_ROOT_SIGNER_KEY to its public key (base64url)',
 )
 
 function bridge({ url, token, key }: RootSettings): Result<RootSigner | undefined, Trouble> {
@@ -72,7 +72,7 @@ async function ask(
     const signature = read.success ? signatureIn(read.data.signature) : undefined
     return signature === undefined ? err('the root signer’s answer is not a signature') : ok(signature)
   } catch {
-    return err('the root signer did not answer as it should; check its address and its log')
+    return err('the root signer can’t be reached, or its answer is malformed; check its address and its log')
   }
 }
 

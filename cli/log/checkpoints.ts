@@ -28,7 +28,7 @@ export const CONTINUES = 'the log continues the checkpoint that you saw before'
 export function signedHead(note: string, keys: Keys): Result<SignedHead, string> {
   const [origin = ''] = note.split('\n', 1)
   if (origin.slice(origin.indexOf('/') + 1) !== keys.tenant)
-    return err(`it is not of the log of \`${keys.tenant}\``)
+    return err(`it is not a checkpoint of the log of \`${keys.tenant}\``)
   let fault = 'the key file has no key of the edge that is still trusted'
   for (const { x } of undatedEdgeKeys(keys)) {
     const head = verifyCheckpoint(note, origin, x)
@@ -58,7 +58,7 @@ export function seenHead(origin: string, keys: Keys): Result<SeenHead | undefine
         trouble(
           'unreadable',
           `\`${file}\`, the checkpoint that you saw before, is not signed by these keys`,
-          'check that the key file is the right one; remove the checkpoint only if you no longer trust it',
+          'check that the key file is the right one; remove the file only if you no longer trust that checkpoint',
         ),
       )
 }

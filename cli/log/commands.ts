@@ -1,5 +1,4 @@
-// `countersign log checkpoint|prove|consistency`: what anybody can ask a tenant's log, and have
-// proven.
+// `countersign log checkpoint|prove|consistency`: what anybody can ask a tenant's log to prove.
 
 import type { Check } from '../../shared/evidence/checks.ts'
 import { entryHash, type JournalEntry } from '../../shared/evidence/journal.ts'
@@ -62,7 +61,7 @@ const checkpoint = command({
   },
   does: 'Check the signed head of the tenant’s log, and that the log continues the head that you saw before',
   key: 'none',
-  exits: '0 it is signed and continues; 1 it is not, or the edge can’t be asked',
+  exits: '0 it is signed and continues the earlier head; 1 it does not, or the edge can’t be asked',
   examples: ['countersign log checkpoint --keys keys.json -o monday.checkpoint'],
   async run({ flags, api, paint }) {
     const quorum = quorumOf(flags)

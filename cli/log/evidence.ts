@@ -22,7 +22,7 @@ type PartFile = { readonly name: string; readonly bytes: Uint8Array }
 /** The next entries of a journal of the tenant. */
 type JournalPage = { readonly journal: string; readonly entries: readonly JournalEntry[] }
 
-/** Read in this order. The log only grows, so it has all leaves of runs that were read before it. */
+/** Callers read the runs and journals before the log: as it only grows, it then has all their leaves. */
 export type Evidence = LogSource & {
   /** The log may still get leaves. */
   readonly isLive: boolean
@@ -79,7 +79,7 @@ export function edgeEvidence(api: Api, tenant: string, extent: Extent): Evidence
   }
 }
 
-// The places in a folder.
+// The names of the files and folders in an exported folder.
 const LOG = 'log'
 const BEFORE = 'before'
 const RUNS = 'runs'
@@ -117,7 +117,7 @@ export function folderEvidence(folder: string): Evidence {
   }
 }
 
-/** The same evidence, each piece of which is saved in the folder before it is handed on. */
+/** The same evidence. Each piece is saved in the folder before it is returned. */
 export function recorded(evidence: Evidence, folder: string): Evidence {
   const save = (path: string, bytes: Uint8Array) => saveBytes(folder, path, bytes, true)
   const noted = async (path: string, note: Result<string, Trouble>): Promise<Result<string, Trouble>> => {

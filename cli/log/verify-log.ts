@@ -22,9 +22,9 @@ import type { Evidence } from './evidence.ts'
 import { RebuiltLog } from './rebuild.ts'
 
 const REBUILT = 'the entries of the log have the root that the edge signed'
-const TENANT_JOURNALS = 'the tenant’s own journals are whole'
+const TENANT_JOURNALS = 'the tenant’s own journals are intact'
 const LOGGED = 'the log has each end of a call, and each entry of the tenant’s journals, once'
-const WHOLE = 'the log has nothing else'
+const WHOLE = 'the log has no other leaves'
 
 /** How long a live log may take to get the last ends. A run delivers them after 0.2 s, or 2 s later. */
 const LIVE_WAIT_MS = 10_000

@@ -12,18 +12,18 @@ import type { Paint } from '../shell/terminal-text.ts'
 import { type Evidence, type Extent, edgeEvidence, folderEvidence, recorded } from './evidence.ts'
 import { verifyEvidence } from './verify-log.ts'
 
-const TIME = 'a time such as 2026-11-19T08:00:00Z, or 30m, 12h or 7d for that long ago'
+const TIME = 'a time such as 2026-11-19T08:00:00Z, or an age such as 30m, 12h or 7d'
 const EXTENT = {
   since: { value: 'TIME', what: `only runs that were created after this: ${TIME}` },
   until: { value: 'TIME', what: `only runs that were created before this: ${TIME}` },
-  run: { value: 'RUN', what: 'only this run, and those that are stored with it' },
+  run: { value: 'RUN', what: 'only this run, and the runs that are stored in the same object' },
 } as const
 type ExtentFlags = { readonly [K in keyof typeof EXTENT]: string | undefined }
 export const exportLog = command({
   words: ['log', 'export'],
   args: { DIR: 'the folder to write to; an earlier export there is continued' },
   flags: { ...EXTENT, ...KEY_FILES },
-  does: 'Export runs, the tenant’s journals and the log to a folder, and verify them on the way; `countersign log verify DIR` verifies them again, offline',
+  does: 'Export runs, the tenant’s journals and the log to a folder, and verify them at the same time; `countersign log verify DIR` verifies them again, offline',
   key: 'operator',
   exits: '0 exported and verified; 1 not verified, or failed',
   examples: ['countersign log export /backups/log --keys keys.json --since 7d'],
@@ -39,11 +39,13 @@ export const exportLog = command({
 
 export const verifyLog = command({
   words: ['log', 'verify'],
-  args: { 'DIR?': 'a folder from `countersign log export`, which needs no edge (default: ask the edge)' },
+  args: {
+    'DIR?': 'a folder from `countersign log export`, verified without an edge (default: ask the edge)',
+  },
   flags: {
     ...EXTENT,
     part: {
-      what: 'with DIR: it has the runs of a period or a single run; without this, each leaf of the log must be in it',
+      what: 'with DIR: the folder has only the runs of a period, or a single run; otherwise it must have each leaf of the log',
     },
     ...KEY_FILES,
   },
@@ -77,7 +79,7 @@ function extentOf({ since, until, run }: ExtentFlags): Result<Extent, Trouble> {
   if (!to.ok) return to
   if (run === undefined) return ok({ since: from.value, until: to.value })
   if (since !== undefined || until !== undefined)
-    return err(usage('`--run` needs no `--since` and no `--until`'))
+    return err(usage('`--run` can’t be combined with `--since` or `--until`'))
   return PATTERNS.run.test(run)
     ? ok({ run })
     : err(usage('`--run` is not the id of a run; those look like run_01ABC…'))

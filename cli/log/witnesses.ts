@@ -15,8 +15,8 @@ import { edgeLog } from './sources.ts'
 type Witnessed = { readonly checks: readonly Check[]; readonly about: Readonly<Record<string, string>> }
 
 /**
- * A busy log is ahead of its witnesses by a second, so heads that they have cosigned before count, if
- * the log continues them. `quorum`: undefined if no witness was named; then only refusals count.
+ * A busy log is ahead of its witnesses by a second, so an earlier head that they cosigned counts if
+ * the log continues it. `quorum`: undefined if no witness was named; then only refusals count.
  */
 export async function witnessed(
   api: Api,

@@ -140,8 +140,8 @@ export function saveBytes(
 }
 
 /**
- * Replaces a file of secrets in one step, with its owner, and nobody else can read it at any moment.
- * Throws what `fs` throws: also if another process replaces it now, or was interrupted in it.
+ * Replaces a file of secrets in one step and keeps its owner. Nobody else can read it at any moment.
+ * Throws what `fs` throws, also if another process is replacing it, or was interrupted while it did.
  */
 export function replacePrivate(path: string, text: string): void {
   const draft = `${path}.new`

@@ -34,7 +34,7 @@ export function witnessServer(witness: Witness, note: (text: string) => void): S
 async function answerTo(request: IncomingMessage, witness: Witness): Promise<Answer> {
   const { pathname } = new URL(request.url ?? '/', 'http://witness')
   if (pathname === '/' && request.method === 'GET') return { status: 200, body: witness.page() }
-  if (pathname !== '/add-checkpoint') return { status: 404, body: 'there is nothing here\n' }
+  if (pathname !== '/add-checkpoint') return { status: 404, body: 'not found\n' }
   if (request.method !== 'POST') return { status: 405, body: 'send a checkpoint with POST\n' }
   const body = await bodyOf(request)
   return typeof body === 'string' ? witness.addCheckpoint(body, Date.now()) : body

@@ -1,5 +1,5 @@
 // The state of a witness on disk: its key, and for each log the head that it cosigned last. A head
-// is on disk before the cosignature on it leaves, so no crash makes the witness forget one.
+// is on disk before its cosignature is sent, so a crash never makes the witness forget one.
 
 import { generateKeyPairSync } from 'node:crypto'
 import {
@@ -136,7 +136,7 @@ function signerIn(file: string): Result<Signer, Trouble> {
     : err(trouble('unreadable', `\`${file}\` is not the key of a witness`)) // its content is secret, so it is not quoted
 }
 
-/** Writes beside the file, and renames: after a crash the file has either content, whole. */
+/** Writes a new file and renames it: after a crash the file has its old or its new content, complete. */
 function writeDurably(folder: string, file: string, text: string): void {
   const beside = `${file}.new`
   rmSync(beside, { force: true })
@@ -157,8 +157,8 @@ function writeDurably(folder: string, file: string, text: string): void {
 }
 
 /**
- * A lock that ends with the process, however that ends: an abstract socket, which is no file. Two
- * witnesses on one folder could each accept another head. Undefined if another process has it.
+ * A lock that the kernel frees when the process ends, for any reason: an abstract socket, not a file.
+ * Two witnesses on one folder could accept different heads. Undefined if another process has it.
  */
 function lockOf(folder: string): Promise<Server | undefined> {
   const { dev, ino } = statSync(folder)

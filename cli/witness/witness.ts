@@ -15,7 +15,7 @@ import { err, ok, type Result } from '../../shared/result.ts'
 import { time } from '../shell/terminal-text.ts'
 import type { StateFolder } from './state-folder.ts'
 
-/** `origin`: of one log, or, if it ends in `/`, of all logs under it. `keys`: any of them signs. */
+/** `origin`: of one log, or, if it ends in `/`, of all logs under it. `keys`: any of them may sign. */
 export type WitnessedLog = { readonly origin: string; readonly keys: readonly string[] }
 export type Answer = { readonly status: number; readonly body: string; readonly type?: string }
 
@@ -66,7 +66,7 @@ export class Witness {
       return refusal(422, 'the proof does not show that the log continues the head of the old size')
     if (size > old) {
       if (old === 0 && this.#state.count >= LIMITS.witness_logs)
-        return refusal(507, 'this witness has as many logs as it may have')
+        return refusal(507, 'this witness already follows as many logs as it may')
       this.#state.keep(origin, note, now)
     }
     const text = note.slice(0, note.lastIndexOf('\n\n') + 1)

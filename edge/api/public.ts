@@ -79,7 +79,12 @@ export const openRoutes: Verbs<RouteNames> = {
     if (!(await hasLog(env, tenant))) return noTenant
     const proof = await logObject(env, tenant).inclusionOf(call, 'newest')
     return proof === null
-      ? err(failure('not_found', 'the log has no end of this call; it gets one a second after the call ends'))
+      ? err(
+          failure(
+            'not_found',
+            'the log does not have the end of this call; it gets it about a second after the call ends',
+          ),
+        )
       : ok(proof)
   },
 

@@ -25,7 +25,7 @@ import type { Settlement } from '../../shared/wire/workers.ts'
 import { type AttestationRecord, type EndState, type FinishedExecution, NOT_CANCELLED } from './lifecycle.ts'
 import type { StoredOutput } from './run.ts'
 
-/** `until_ms`: of a key that the worker has replaced. */
+/** `until_ms`: when the worker replaced the key; absent for its present key. */
 export type WorkerKey = { id: string; kid: string; x: string; until_ms?: number }
 export type CheckedSettlement = {
   statement: Statement
@@ -73,7 +73,7 @@ export function checkSettlement(
   if (execution.outcome.kind === 'cancelled' && !cancelRequested)
     return refuse(NOT_CANCELLED, ['/predicate/execution/outcome'])
   if (execution.ended_at_ms > (worker.until_ms ?? Number.POSITIVE_INFINITY) + LIMITS.clock_slack_ms)
-    return refuse('the statement is signed with a key that the worker had replaced before', [
+    return refuse('the statement is signed with a key that the worker had already replaced', [
       '/predicate/execution/ended_at_ms',
     ])
   const found = contradictions(statement, { grant: grantIn(granted), plan, now_ms })

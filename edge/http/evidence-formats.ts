@@ -32,7 +32,7 @@ const FORMATS: Readonly<Record<string, readonly [title: string, schema: z.ZodTyp
   keys: ['Public keys of an edge and of a tenant’s workers', Keys],
   leaf: ['Data of a leaf of a tenant’s log: the hash of a journal entry', Sha256],
   'policy-snapshot': ['What applied to a call when it was decided', PolicySnapshot],
-  tombstone: ['What the edge says of evidence that it has removed: payload of an envelope', Tombstone],
+  tombstone: ['The edge’s record of evidence that it has removed: payload of an envelope', Tombstone],
   statement: ['in-toto statement about one call: payload of an envelope', Statement],
 }
 

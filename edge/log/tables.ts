@@ -1,6 +1,5 @@
 // Tables of a LogObject: the leaves of the tenant's Merkle log, with what operators can read of
-// each, the tree's inner nodes, the lists of calls and runs,
-// and the answers of witnesses.
+// each, the tree's inner nodes, the lists of calls and runs, and the answers of witnesses.
 
 import { isNotNull } from 'drizzle-orm'
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'

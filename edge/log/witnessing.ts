@@ -165,7 +165,7 @@ export class Witnessing {
     const now = Date.now()
     if (answer.kind !== 'failed') this.#answered.add(key)
     if (answer.kind === 'cosigned') {
-      if (before?.refusal != null) this.#report(witness.name, 'it follows the log again')
+      if (before?.refusal != null) this.#report(witness.name, 'it accepts the log again')
       this.#log.store.put(key, {
         origin: head.origin,
         size: head.size,

@@ -32,8 +32,8 @@ export class GroupCommit {
   }
 
   /**
-   * Waits before each batch, also before the first: for the batch before it, and for work that arrives
-   * in the same turn of the event loop, which would otherwise need a sync of its own.
+   * Syncs before each batch, even before the first. This writes the batch before it to the disk, and
+   * lets work join that arrives in the same turn of the event loop and would need its own sync.
    */
   async #drain(): Promise<void> {
     this.#draining = true

@@ -198,7 +198,7 @@ export class RunContext {
     this.#runs.log.soon(this.id)
   }
 
-  /** Resolves when the tenant's log has been sent what it lacks of the run, or did not answer. */
+  /** Sends the tenant's log what it lacks of the run. Resolves also if the log does not answer. */
   logNow(): Promise<void> {
     return this.#runs.log.deliver([this.id])
   }

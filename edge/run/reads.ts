@@ -43,7 +43,7 @@ export const mayRead = (row: RunRow | undefined, agent: RunOwner | null): row is
 export const readableCall = (run: RunContext, agent: RunOwner | null, n: number): CallRecord | undefined =>
   mayRead(run.row, agent) ? run.store.call(n) : undefined
 
-/** A readable call of which the retention rule has not removed this. */
+/** A readable call from which the retention rule has not removed this kind of data. */
 function callWith(
   kind: Kept,
   run: RunContext,
@@ -133,7 +133,7 @@ async function inclusionOf(run: RunContext, n: number) {
   return log.inclusionOf(call, 'cosigned')
 }
 
-/** From the call's first entry to its last one; only its own entries, if there are too many others. */
+/** The entries from the call's first to its last; only its own, if there are too many others. */
 function journalOfCall({ id, store }: RunContext, n: number): JournalEntry[] {
   const own = store.entriesOf(n)
   const [first = 1, last = 0] = [own[0], own.at(-1)]

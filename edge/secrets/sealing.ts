@@ -49,8 +49,8 @@ export class Sealing {
   }
 
   /**
-   * The value under the current key; undefined if it is so already, or can't be opened. The latter is
-   * reported when it is used.
+   * The value sealed under the current key; undefined if it is so already, or if it can't be opened,
+   * which is reported when the value is used.
    */
   resealed(secret: SealedSecret): string | undefined {
     if (this.#openWith(this.#key, secret) !== undefined) return undefined

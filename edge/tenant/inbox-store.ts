@@ -136,7 +136,7 @@ export class InboxStore {
     if (written.length > 0) this.news.notify(written)
   }
 
-  /** Replaces ended approvals by what is left of them, and removes those of which nothing is. */
+  /** Replaces ended approvals by what is left of them, and removes those of which nothing is left. */
   redact(approvals: readonly Approval[], forgotten: readonly string[]): void {
     const ended = (id: string) => and(eq(inbox.id, id), eq(inbox.pending, false))
     for (const approval of approvals) this.#db.update(inbox).set({ approval }).where(ended(approval.id)).run()

@@ -126,7 +126,7 @@ export class Retention extends RpcTarget {
     this.#db.insert(archives).values({ name, notified: this.#journal.seq }).onConflictDoNothing().run()
   }
 
-  /** Approvals whose arguments, or of which all, was removed: the inbox must not keep it either. */
+  /** Approvals that lost their arguments, or everything: the inbox must not keep that either. */
   async redact(approvals: readonly Approval[], forgotten: readonly string[]): Promise<void> {
     this.#inbox.redact(approvals, forgotten)
   }

@@ -162,7 +162,12 @@ export class WorkerStore {
     if (next === undefined)
       return former.some((key) => nextKey(key.x, link) === x)
         ? ok({ kid })
-        : err(failure('invalid_request', '/link: it is not signed by the worker’s key and the new one'))
+        : err(
+            failure(
+              'invalid_request',
+              '/link: it must be signed by the worker’s present key and the new one',
+            ),
+          )
     if (this.#isKnown(kidOf(next)))
       return err(failure('invalid_request', '/link: this key is already enrolled; generate a new one'))
     if (former.length >= LIMITS.worker_keys - 1)

@@ -1,5 +1,5 @@
 // The result of a check, the checks that nobody can make later, and those that compare a statement with
-// its grant and plan: their names, what one finds, and what is known of the statement when a rule runs.
+// its grant and plan: their names, their findings, and the facts that each rule gets.
 // The rules are in contradictions.ts, connection-rules.ts and usage-rules.ts.
 
 import type { Plan } from '../plan/plan.ts'

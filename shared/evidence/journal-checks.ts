@@ -1,5 +1,5 @@
 // Compares a statement with the journal of its run: the entries are linked, they begin with the call's
-// proposal and end with this attestation, and they tell of the answers, the claim and the cancellation
+// proposal and end with this attestation, and they contain the answers, the claim and the cancellation
 // that the statement depends on. Pure. Bodies of entries are compared by their canonical form, because
 // nothing but their hash has been checked.
 
@@ -75,7 +75,7 @@ function linkCheck(entries: readonly JournalEntry[]): Check {
   return { name: isApart ? APART : LINKED, ok: true }
 }
 
-/** An operator who changes the arguments of a waiting call makes another proposal of it. */
+/** If an operator changes the arguments of a waiting call, it counts as a new proposal. */
 function isProposed(
   { call, tool, digest, args_sha256, origin }: Statement['predicate']['facts'],
   own: readonly JournalEntry[],
@@ -95,7 +95,7 @@ function isProposed(
 
 const ANSWERS: readonly string[] = ['approved', 'rejected', 'denied', 'edited']
 
-/** The approval as the journal tells of it; undefined if an answer came too late. */
+/** The approval according to the journal; undefined if an answer came too late. */
 function approvalIn([first, ...later]: readonly JournalEntry[]): object | null | undefined {
   const { approval: id, answers: standing, expires_at } = first?.body ?? {}
   if (id === undefined) return null
@@ -123,7 +123,7 @@ function approvalIn([first, ...later]: readonly JournalEntry[]): object | null |
 }
 type Answer = Readonly<Record<string, unknown>>
 
-/** The claim under which the call ran at its end; null if it did not, undefined if claims don't fit. */
+/** The claim that was open when the call ended; null if there was none, undefined if claims conflict. */
 function claimIn(own: readonly JournalEntry[]): object | null | undefined {
   let claim: object | null = null
   let fence = 0

@@ -21,9 +21,9 @@ const Ring = z.strictObject({
   /** The first edge key, where the chain begins. */
   first: PublicKey,
   chain: z.array(Envelope).max(LIMITS.edge_keys - 1),
-  /** Of the keys of links, marks, webhooks and MCP: a distrust of the edge key replaces it. */
+  /** The root of the keys of links, marks, webhooks and MCP. A distrust of the edge key replaces it. */
   root: Secret,
-  /** The key of the checks in run ids, which stay valid. */
+  /** The key of the checks in run ids. It never changes, so ids stay valid. */
   ids: Secret,
   /** The keys of the vaults: new values are sealed with the first one, the others open older values. */
   vaults: z.array(Secret).min(1).max(LIMITS.vault_keys),
@@ -53,7 +53,7 @@ function parsed(value: unknown): Result<KeyRing, string> {
   return read.success ? ok(read.data) : err('it is neither an Ed25519 key nor a key ring')
 }
 
-/** The first key's own derivation (RFC 5869, without salt), so that nothing derived from it changes. */
+/** Derives a lone key's ring by RFC 5869, without salt. Any change here would change all derived keys. */
 function ringOf({ kty, crv, x, d }: PrivateJwk): KeyRing {
   const root = createHmac('sha256', Buffer.alloc(BYTES))
     .update(Buffer.from(d, 'base64url'))
@@ -80,7 +80,7 @@ export function edgeKeys({ first, chain }: KeyRing): KeyEntry[] {
 
 export type Rotation = Omit<Link, 'follows' | 'key' | 'root'>
 
-/** Signs links outside of the edge: a key on another host, in a KMS or in an HSM. An error is a sentence. */
+/** Signs links outside of the edge: on another host, in a KMS or an HSM. Errors are sentences for people. */
 export type RootSigner = {
   readonly x: string
   readonly sign: (bytes: Uint8Array) => Promise<Result<Uint8Array, string>>
@@ -92,14 +92,14 @@ async function withRoot(link: Envelope, { x, sign }: RootSigner): Promise<Result
   if (!signature.ok) return signature
   // A bridge that signs with another key would end the chain for every verifier.
   if (!isSignedBy(x, bytes, signature.value))
-    return err('the root signer did not sign with the key that is set')
+    return err('the root signer signed with another key than the configured one')
   const added = { keyid: kidOf(x), sig: Buffer.from(signature.value).toString('base64') }
   return ok({ ...link, signatures: [...link.signatures, added] })
 }
 
 /**
  * The ring with a new signing key, which the present one introduces, and a new key of the vaults. If
- * a key is distrusted, its holder may know every secret of the ring: all are new but that of run ids.
+ * a key is distrusted, its thief may know every secret of the ring, so all are new, except that of run ids.
  */
 export async function rotated(
   ring: KeyRing,

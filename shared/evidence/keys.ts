@@ -1,6 +1,6 @@
 // The public keys of an edge and of a tenant's workers: when each one signed, and the chain by which
-// each edge key after the first was introduced by the one before it. Whoever has pinned an edge key
-// follows the chain from there, without trusting the connection that brought it.
+// each edge key after the first was introduced by the one before it. From a pinned edge key, a
+// reader follows the chain without trusting the connection that delivered it.
 
 import { z } from 'zod'
 import { canonical, parseJson } from '../bytes/json.ts'
@@ -62,7 +62,7 @@ export type Link = z.infer<typeof Link>
 export const sealLink = (link: Omit<Link, 'follows' | 'key'>, from: Signer, to: Signer): Envelope =>
   countersign(seal(LINK_TYPE, { ...link, follows: from.x, key: to.x }, from), to)
 
-/** The edge keys to which the chain leads from the first one; an error is a sentence. */
+/** The edge keys of the chain that begins with `first`; an error is a sentence for people. */
 export function edgeKeysOf(first: string, chain: readonly Envelope[]): Result<KeyEntry[], string> {
   const keys: KeyEntry[] = [entryOf(first, 0)]
   let root: string | undefined
@@ -141,7 +141,7 @@ function faultOf({ keys, chain }: Keys): KeyFault | undefined {
   if (canonical(led.value) !== canonical(edges))
     return { at: '/keys', detail: 'the edge keys are not those to which the chain leads' }
   if (keys.some(({ kid, x }) => kid !== kidOf(x)) || new Set(keys.map(({ kid }) => kid)).size < keys.length)
-    return { at: '/keys', detail: 'an id is not that of its key, or a key is listed twice' }
+    return { at: '/keys', detail: 'an id does not match its key, or a key is listed twice' }
   return undefined
 }
 
@@ -176,11 +176,11 @@ export function keyAt(
   if (key === undefined) return err(`the key file has no key \`${kid}\` of this signer`)
   const { x, from_ms, until_ms, distrusted_from_ms = Number.POSITIVE_INFINITY } = key
   if (signed.after_ms >= distrusted_from_ms)
-    return err(`the key \`${kid}\` is not trusted since ${isoTime(distrusted_from_ms)}`)
+    return err(`the key \`${kid}\` has not been trusted since ${isoTime(distrusted_from_ms)}`)
   if (signed.after_ms > (until_ms ?? Number.POSITIVE_INFINITY) + LIMITS.clock_slack_ms)
     return err(`the key \`${kid}\` signed only until ${isoTime(until_ms ?? 0)}`)
   if ((signed.before_ms ?? Number.POSITIVE_INFINITY) < from_ms - LIMITS.clock_slack_ms)
-    return err(`the key \`${kid}\` signed only since ${isoTime(from_ms)}`)
+    return err(`the key \`${kid}\` signs only from ${isoTime(from_ms)} on`)
   return ok(x)
 }
 

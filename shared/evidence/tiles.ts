@@ -71,8 +71,8 @@ export type ReadTile<E> = (tile: Tile) => Promise<Result<Uint8Array, E>>
 
 /**
  * Computes something from the nodes of a log of `size` leaves, such as a proof. `compute` runs twice,
- * because nodes are read in one turn and tiles are not: once to learn which tiles it reads, and again
- * when they are there.
+ * because it reads nodes synchronously and tiles are fetched: once to learn which tiles it needs, and
+ * again when they are there.
  */
 export async function overTiles<T, E>(
   size: number,

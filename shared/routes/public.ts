@@ -44,7 +44,7 @@ export const PUBLIC = routes({
     callers: ['anyone'],
     action: null,
     media: 'text/plain',
-    summary: 'Read how evidence is formed and verified, as Markdown',
+    summary: 'Read the format of evidence and how to verify it, as Markdown',
     status: 200,
     result: z.string(),
     failures: [],

@@ -26,7 +26,7 @@ export const RETENTION = routes({
     callers: ['operator'],
     action: 'retention.write',
     summary:
-      'Set how many days after the last event of a run its outputs, arguments and evidence are kept (`null`: for ever). What is older is removed for good, and its digests stay; none can be kept for longer than the next one',
+      'Set how many days after the last event of a run its outputs, arguments and evidence are kept (`null`: for ever). Older data is removed for good, and its digests stay; outputs are kept at most as long as arguments, and those at most as long as evidence',
     body: Keep,
     status: 200,
     result: RetentionRule,

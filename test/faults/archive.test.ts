@@ -56,7 +56,7 @@ const query = <T>(file: string, sql: string, ...values: string[]): T[] => {
   try {
     return db.prepare(sql).all(...values) as T[]
   } catch (thrown) {
-    if (/locked|readonly|no such table/.test(String(thrown))) return [] // the edge opens, closes, recovers or replaces it
+    if (/locked|readonly|no such table/.test(String(thrown))) return [] // the edge is changing the file
     throw thrown
   } finally {
     db.close()
@@ -538,7 +538,7 @@ together('after a crash between the entry and the removal of the rows, the run i
   expect([await read(call), await read(second)]).toEqual([call, second])
 })
 
-together('a backup has the entries of sealed runs', async () => {
+together('a backup contains the entries of sealed runs', async () => {
   const call = await ranCall()
   await sealed(call.run)
   const folder = join(hurt.stack.state.dir, 'backup')

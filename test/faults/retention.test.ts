@@ -174,7 +174,7 @@ class Keeper {
   }
 }
 
-test.concurrent('outputs go first, then arguments, after their days of `retention_day_ms`, and what is left says so and still verifies', async () => {
+test.concurrent('outputs are removed first, then arguments, after their days of `retention_day_ms`; the rest says so and still verifies', async () => {
   const own = await Keeper.of('retention-kinds')
   expect(LIMITS.retention_day_ms).toBe(24 * 60 * 60 * 1_000) // if it is not shortened for a test
   const key = own.fixtures.name()
@@ -305,7 +305,7 @@ test.concurrent('nothing under a legal hold is removed, and lifting it lets the 
   ])
 }, 90_000)
 
-test.concurrent('an archive asks `removals_at_once` objects in one go, and asks those that could not remove again after `removal_retry_ms`', async () => {
+test.concurrent('an archive asks `removals_at_once` objects at a time; those that could not remove anything are asked again after `removal_retry_ms`', async () => {
   const own = await Keeper.of('retention-asked')
   const held: Call[] = []
   for (let i = 0; i < 3; i++) held.push(await own.ranCall(await own.run()))

@@ -122,7 +122,7 @@ const pinnedByWorker = (): string => {
   const [file = ''] = globSync(join(hurt.stack.state.worker, '**/key.json'))
   return JSON.parse(readFileSync(file, 'utf8')).edge.kid
 }
-/** As an operator of its host does. */
+/** Rotates the worker's key, as an operator of its host does. */
 function rotateWorker(state: State): void {
   const [file = '', ...args] = workerArgv(state, 'worker/main.ts', 'rotate')
   const done = spawnSync(file, args, {

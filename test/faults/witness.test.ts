@@ -73,7 +73,7 @@ const env = { COUNTERSIGN_URL: stack.url, COUNTERSIGN_KEY: stack.dev.operator_ke
 const keys = join(folder, 'keys.json')
 writeFileSync(keys, JSON.stringify(stack.dev.keys))
 
-test('a witness finds the state of yesterday, and a log that was forked; the edge goes on', async () => {
+test('a witness detects that the edge runs on the state of yesterday or forked its log, and the edge goes on', async () => {
   const call = await end()
   const before = await cosigned(1)
   const bundle = await countersign(['attestation', call.id], { env })

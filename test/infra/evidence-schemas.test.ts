@@ -22,7 +22,7 @@ test('docs/schemas has exactly the schemas that the edge serves', () => {
   }
 })
 
-test('there is no schema of a format that is not listed', () => {
+test('a schema of an unlisted format is not found', () => {
   expect(['', 'constructor', '__proto__', 'bundle.json'].map(schemaOf)).toEqual(Array(4).fill(undefined))
 })
 

@@ -106,7 +106,7 @@ const OPEN: Readonly<Record<string, string>> = {
   'GET /log/{tenant}/checkpoint': 'a log is for everybody to watch; it holds hashes alone',
   'GET /log/{tenant}/tile/{tile}': 'as above',
   'GET /log/{tenant}/proof/{call}': 'as above; ids of calls can’t be guessed',
-  'GET /attestation/v1': 'how evidence is formed; the predicate type of an attestation has this path',
+  'GET /attestation/v1': 'the format of evidence; the predicate type of an attestation has this path',
   'GET /schemas/{name}': 'as above',
   'GET /log/{tenant}/witnesses': 'for auditors: the heads that witnesses have cosigned',
   'GET /.well-known/oauth-protected-resource': 'the issuers that operators advertise',

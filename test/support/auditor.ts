@@ -55,8 +55,8 @@ export async function journalOf(
 }
 
 /**
- * The journal of a run as far as the retention rule has left it. `calls`: all calls of the run as they
- * are now, of which some may be tombstones: the entries before the last one may be gone, and no others.
+ * The entries that the retention rule has left of a run's journal. `calls`: all calls of the run as they
+ * are now. Only the entries up to the newest head that one of their tombstones names may be gone.
  */
 export async function journalLeft(
   hurt: HurtStack,

@@ -50,7 +50,7 @@ const vector = (name: string, fails: string | null, bundle: unknown, keys: unkno
 
 // ── Lies ──
 
-/** All sign it again. */
+/** A changed statement, signed by everybody who signed the original. */
 const lying = (changes: Changes): Bundle => collude(executed, changes)
 const executing = (changes: Changes, bundle = executed, by: readonly Signer[] = [WORKER, EDGE]): Bundle =>
   collude(bundle, { ...reexecuted(bundle, changes) }, by)
@@ -61,7 +61,7 @@ function vouching(facts: Changes): Bundle {
   const granted = regrant(executed, prefixed('facts'))
   return collude(granted, prefixed(FACTS))
 }
-/** The same statement over other bytes, or with other signatures. */
+/** The same statement with these signatures; `spelled`: with other bytes for its payload. */
 const signedBy = (...signers: readonly Signer[]): Bundle => {
   const none: Envelope = { ...executed.envelope, signatures: [] }
   return { ...executed, envelope: signers.reduce(countersign, none) }
@@ -74,7 +74,7 @@ const spelled = (payload: string): Bundle => {
   }
   return { ...executed, envelope: [WORKER, EDGE].reduce(countersign, none) }
 }
-/** The journal again, with right hashes and the right leaf. */
+/** A bundle with these entries, and with hashes and a leaf that fit them. */
 const journalled = (entries: Bundle['journal']): Bundle => {
   const journal = chained(entries, entries[0]?.seq)
   return { ...executed, journal, log: logFor(journal) }
@@ -118,7 +118,7 @@ const rotated: Keys = {
   keys: [earlier, later, OF_WORKER],
   chain: [sealLink(LINK, EDGE, STRANGER)],
 }
-/** The edge has a new key when the call ends; the grant is by the old one. */
+/** The edge has a new key when the call ends; the old key signed the grant. */
 const afterRotation = { ...signedBy(WORKER, STRANGER), log: logFor(journal, STRANGER) }
 const lost = { kid: OF_EDGE.kid, from_ms: NOW + 15 }
 const distrusted: Keys = {

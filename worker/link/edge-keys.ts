@@ -62,12 +62,12 @@ export class EdgeKeys {
     const keys = await this.#link.request('keys', { query: { tenant: this.#identity.tenant } })
     const followed = keys.ok ? this.follow(keys.value) : err(keys.error.detail)
     if (!followed.ok)
-      this.#log.warn('the edge signs with a key that the pinned one has not introduced', {
+      this.#log.warn('the edge signs with a key to which no chain leads from the pinned one', {
         reason: followed.error,
       })
   }
 
-  /** Pins the newest key of the chain, if it leads there from the pinned one. */
+  /** Pins the newest key of the chain, if the chain leads to it from the pinned key. */
   follow(keys: Keys): Result<void, string> {
     const followed = followedFrom(this.#pinned, keys)
     if (!followed.ok) return followed

@@ -29,7 +29,7 @@ import { openUnsignedLink } from './client.ts'
 const EdgeKey = z.strictObject({ kid: z.string(), x: PublicKey })
 const Pinned = {
   edge: EdgeKey,
-  /** The key before it, whose grants count until then. */
+  /** The edge key before `edge`. Its grants count until `until_ms`. */
   before: EdgeKey.extend({ until_ms: Time }).optional(),
 }
 

@@ -22,7 +22,7 @@ const BY_NAME: Readonly<Record<string, string>> = {
   limit: 'The maximum number of items on the page.',
   cursor: '`next` of the previous page.',
   after: 'The last item of the previous page.',
-  distrusted_from_ms: 'Nothing counts that the worker has signed since this time.',
+  distrusted_from_ms: 'Signatures that the worker made since this time don’t count.',
   before: 'The last item of the previous page.',
   last: 'Instead of `after`: this many of the latest.',
   status: 'Only those in this state.',

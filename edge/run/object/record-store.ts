@@ -8,8 +8,8 @@ import { PAGE } from './page.ts'
 const p = sql.placeholder
 
 /**
- * Which rows statements read. In an object of many runs, those of one run: it has few calls, so they
- * are found by their numbers, and `unindexed` keeps SQLite from an index of the calls of all runs.
+ * Which rows statements read. In an object of many runs, those of one run. It has few calls, so they
+ * are found by their numbers; `unindexed` stops SQLite from using an index over the calls of all runs.
  */
 export type Scope = {
   readonly rowsOf: (column: AnyColumn) => SQL | undefined

@@ -18,7 +18,7 @@ import { ROWS_OF_RUN } from '../object/rows-of-run.ts'
 import { attestations, calls, journal, output, run, snapshots } from '../tables.ts'
 import { approvalView } from '../views.ts'
 
-/** `after`: the key of the last row that was looked at. `last`: when something was last added to a journal. */
+/** `after`: the key of the last row that was processed. `last`: when a journal last got an entry. */
 export type Place = { readonly after: number; readonly last: number }
 export type Step = {
   /** Ended approvals as they are now, and the ids of those of which nothing is left. */
@@ -96,7 +96,7 @@ function endsOf(
   return new Map(rows.map(({ n, seq, hash }) => [first + (n ?? 0), { seq: seq - first, hash }]))
 }
 
-/** By these, somebody with a copy can show that it is what was removed (shared/evidence/removal.ts). */
+/** With these, somebody with a copy can show that it is what was removed (shared/evidence/removal.ts). */
 function digestsOf(
   db: Database,
   { seq, head, record }: OwnerRow,

@@ -106,7 +106,7 @@ test('a call that was removed before its journal verifies by the entry that is s
   expect(verify([run, ...entries(1, 2, 3), line(ofCall())]).failed).toEqual([])
 })
 
-test('J01 nothing is taken for removed that the edge did not sign as removed', () => {
+test('J01 evidence counts as removed only if the edge signed its removal', () => {
   const { failed } = verify([run, line(ofJournal(2)), ...entries(3), line(ofCall())])
   expect(failed).toEqual([])
   const signed = 'an edge key signed'

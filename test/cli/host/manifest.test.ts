@@ -21,7 +21,7 @@ test('a manifest of more than 256 MiB (`backup_manifest_bytes`) is refused, and 
   expect(readManifest('/dev/zero', [])).toMatchObject({ ok: false, error: { detail } })
 })
 
-test('T03 a backup of before a rotation is restored, and one that a distrusted key has signed is not', async () => {
+test('T03 a backup from before a rotation is restored, and one that a key signed after its theft is not', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'countersign-manifest-'))
   const path = join(folder, 'manifest.json')
   const jwk = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk // Ed25519

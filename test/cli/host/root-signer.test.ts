@@ -25,7 +25,7 @@ let asked: { authorization: string | undefined; redirected: number } = {
   authorization: undefined,
   redirected: 0,
 }
-/** Answers in the place of the bridge. */
+/** How the bridge answers. */
 let answer: (message: Buffer, response: ServerResponse) => void
 const signedBy =
   (signer: Signer) =>
@@ -68,7 +68,7 @@ async function rotateWith(given = settings(), from = ring) {
   return signer.ok ? rotated(from, LINK, signer.value) : signer
 }
 
-test('T03 a link that a bridge has signed names its key, and every later link needs it', async () => {
+test('T03 a link that a bridge signed names the bridge’s key, and every later link needs that key', async () => {
   answer = signedBy(root)
   const first = await rotateWith()
   if (!first.ok) throw new Error(JSON.stringify(first.error))
@@ -136,7 +136,7 @@ test('a root signer that is set incompletely, or would send its token in the cle
     })
 })
 
-test('a root may be a file that is kept apart', async () => {
+test('a root may be a key file instead of a bridge', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'countersign-root-'))
   const file = join(folder, 'root.json')
   const { kty, crv, x, d } = jwk

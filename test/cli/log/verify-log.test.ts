@@ -98,18 +98,18 @@ describe('the checkpoint that was seen before', () => {
       : checks.error
   }
 
-  test('a log that has grown, or has not, continues it', async () => {
+  test('a log that has grown, or is unchanged, continues the checkpoint', async () => {
     expect(await continuity(undefined, head(log.note(3)), log.readTile)).toEqual(ok([]))
     expect(await compared(log.note(300), log.note(600), log)).toEqual(['true '])
     expect(await compared(log.note(600), log.note(600), log)).toEqual(['true '])
     expect(await compared(log.note(0), log.note(1), log)).toEqual(['true '])
   })
 
-  test('a log with fewer leaves was rolled back', async () => {
+  test('a log with fewer leaves is reported as rolled back', async () => {
     expect(await compared(log.note(300), log.note(299), log)).toEqual(['false the log was rolled back'])
   })
 
-  test('a log with another past was forked, also if it has as many leaves', async () => {
+  test('a log with another past is reported as forked, even if it has as many leaves', async () => {
     expect(await compared(log.note(300), forked.note(600), forked)).toEqual(['false the log was forked'])
     expect(await compared(log.note(300), forked.note(600), log)).toEqual(['false the log was forked'])
     expect(await compared(log.note(600), forked.note(600), forked)).toEqual(['false the log was forked'])
@@ -125,7 +125,7 @@ describe('the checkpoint that was seen before', () => {
     expect(signedHead(log.note(5, newSigner()), keys).ok).toBe(false)
     expect(signedHead(log.note(5, edge, 'edge.example/other'), keys)).toEqual({
       ok: false,
-      error: 'it is not of the log of `acme`',
+      error: 'it is not a checkpoint of the log of `acme`',
     })
     expect(signedHead(log.note(5), { ...keys, keys: [{ ...keyOf(edge), role: 'worker' }] }).ok).toBe(false)
     expect(signedHead(log.note(5), { ...keys, keys: [{ ...keyOf(edge), status: 'retired' }] }).ok).toBe(true)
@@ -134,7 +134,7 @@ describe('the checkpoint that was seen before', () => {
     expect(signedHead(log.note(5).replace('\n5\n', '\n6\n'), keys).ok).toBe(false)
   })
 
-  test('a kept checkpoint that these keys have not signed is not taken for nothing', () => {
+  test('a kept checkpoint that these keys have not signed is an error, and is not ignored', () => {
     keepHead(head(log.note(5)))
     const others: Keys = { ...keys, keys: [keyOf(newSigner())] }
     expect(seenHead(ORIGIN, others)).toMatchObject({ ok: false, error: { code: 'unreadable' } })
@@ -191,13 +191,13 @@ describe('the log and the evidence', () => {
     const [foreign] = journal(1, () => ({ by: 'mallory' }))
     const more = new Log([...entries, ...(foreign === undefined ? [] : [foreign])])
     expect(await failed(evidenceOf(more))).toEqual([
-      `the log has nothing else: leaf 600: no exported journal has the entry ${foreign?.hash}`,
+      `the log has no other leaves: leaf 600: no exported journal has the entry ${foreign?.hash}`,
     ])
     expect(await failed(evidenceOf(more), true)).toEqual([])
     expect(await failed(evidenceOf(more, { first: log.note() }))).toEqual([])
   })
 
-  test('entries with another root than the signed one fail', async () => {
+  test('entries whose root is not the signed one fail the verification', async () => {
     const other = new Log(journal(600, (seq) => (seq === 600 ? { by: 'mallory' } : {})))
     const names = await failed(evidenceOf(log, { first: log.note(3), last: other.note() }))
     expect(names).toEqual([
@@ -209,11 +209,11 @@ describe('the log and the evidence', () => {
   test('a journal that was changed fails', async () => {
     const changed = entries.map((entry) => (entry.seq === 300 ? { ...entry, at_ms: 2 } : entry))
     expect(await failed(evidenceOf(log, { journals: [changed] }))).toEqual([
-      'the tenant’s own journals are whole: tenant: entry 300: `hash` does not match the entry',
+      'the tenant’s own journals are intact: tenant: entry 300: `hash` does not match the entry',
     ])
   })
 
-  test('a live log that is older than the one seen before was rolled back; a folder may be older', async () => {
+  test('a live log that is older than the one seen before is reported as rolled back; a folder may be older', async () => {
     keepHead(head(log.note()))
     const older = evidenceOf(new Log(entries.slice(0, 300)), { journals: [entries.slice(0, 300)] })
     expect(await failed(older)).toEqual([])
@@ -223,7 +223,7 @@ describe('the log and the evidence', () => {
     ])
   })
 
-  test('a folder whose log has another past than the one seen before was forked', async () => {
+  test('a folder whose log has another past than the one seen before is reported as forked', async () => {
     const other = journal(700, (seq) => (seq === 7 ? { by: 'mallory' } : {}))
     keepHead(head(log.note()))
     expect(await failed(evidenceOf(new Log(other), { journals: [other] }))).toEqual([

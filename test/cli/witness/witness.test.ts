@@ -162,7 +162,7 @@ test('a witness that starts again remembers its heads and its key, and no second
   expect(statSync(join(folder, 'key.json')).mode & 0o777).toBe(0o600)
 })
 
-test('a key file that others can read, or that is no key, is refused', async () => {
+test('a key file that other users can read, or that has no key, is refused', async () => {
   const folder = newFolder()
   ;(await openFolder(folder)).close()
   chmodSync(join(folder, 'key.json'), 0o640)
@@ -182,7 +182,7 @@ test('a witness keeps heads of at most `witness_logs` logs', async () => {
   expect(witness.addCheckpoint(log.submission(0), NOW).status).toBe(200)
 })
 
-test('a configuration has at most `witness_entries` logs with `witness_keys` keys each, and nothing unknown', () => {
+test('a configuration has at most `witness_entries` logs with `witness_keys` keys each, and no unknown members', () => {
   const file = join(newFolder(), 'witness.json')
   const { x } = newSigner()
   const read = (more: object) => {

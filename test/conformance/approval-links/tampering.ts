@@ -45,7 +45,7 @@ function mutated(token: string, below: (limit: number) => number): string {
   return text
 }
 
-/** This many different alterations of a token. */
+/** `count` different alterations of a token. */
 export function alterations(token: string, count: number, seed: number): string[] {
   const below = numbers(seed)
   const tokens = new Set<string>()

@@ -266,7 +266,7 @@ function twoRuns() {
 }
 const RULE = { rule: 3, keep: { outputs: 1, arguments: 1, evidence: 1 } }
 
-test('evidence goes in two kinds of steps: calls become tombstones with their digests, then journals become their last hash', () => {
+test('evidence is removed in two passes: calls become tombstones with their digests, then journals become their last hash', () => {
   const { db, object, ids, stores } = twoRuns()
   const [run] = ids
   const [store = raise()] = stores

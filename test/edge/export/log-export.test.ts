@@ -1,4 +1,4 @@
-// Promise: whoever has the public keys verifies a tenant's whole log with all runs, live or from an
+// Promise: anybody with the public keys can verify a tenant's whole log with all runs, live or from an
 // exported folder, and finds each call that is missing, ran twice or has a second end.
 
 import { cpSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -86,7 +86,7 @@ test('the log is exported and verified, again offline, and again from the edge',
   expect([none.code, answerOf(none)]).toMatchObject([0, { about: { calls: '0', 'other leaves': '3' } }])
 })
 
-test('anybody checks the head of the log, that it only grew, and that it has a call', {
+test('anybody can check the head of the log, that it only grew, and that it has a call', {
   timeout: 120_000,
 }, async () => {
   const first = await log('checkpoint', '-o', note)
@@ -144,7 +144,7 @@ const rechained =
   }
 
 const LOGGED = 'the log has each end of a call, and each entry of the tenant’s journals, once'
-const REST = 'the log has nothing else'
+const REST = 'the log has no other leaves'
 const GRANTS = 'no call ran without its grant, and no grant was used twice'
 const ENDS = 'no call has a second end, or an entry after its end'
 
@@ -176,7 +176,7 @@ test('a folder in which a call is missing, was claimed twice or has two ends is 
   expect(later).toEqual([ENDS])
 })
 
-test('a folder that lacks a run is verified only as a part', { timeout: 120_000 }, async () => {
+test('a folder that lacks a run is verified only with --part', { timeout: 120_000 }, async () => {
   const copy = mkdtempSync(join(folder, 'copy-'))
   cpSync(dir, copy, { recursive: true })
   rmSync(join(copy, 'runs', run), { recursive: true })

@@ -29,7 +29,7 @@ function byHand(name: string, text: string, at_s: number): string {
   return `— ${name} ${Buffer.concat([id, time, signature]).toString('base64')}\n`
 }
 
-test('a cosignature is the line that another implementation makes', () => {
+test('a cosignature is the same line that another implementation makes', () => {
   expect(cosign(TEXT, NAME, signer, AT_S * 1_000 + 999)).toBe(byHand(NAME, TEXT, AT_S))
   expect(cosign(TEXT, NAME, signer, AT_S * 1_000)).toMatch(
     /^— witness\.example\.com\/w1 [A-Za-z0-9+/]{102}==\n$|^— witness\.example\.com\/w1 [A-Za-z0-9+/]{103}=\n$|^— witness\.example\.com\/w1 [A-Za-z0-9+/]{104}\n$/,
@@ -75,7 +75,7 @@ test('an ordinary signature with the same key is no cosignature', () => {
   expect(cosignedBy(log.note(1, signer), [WITNESS])).toEqual([])
 })
 
-test('a verifier key is read back, and one that was not copied whole is refused', () => {
+test('a verifier key can be read back, and one that was copied incompletely is refused', () => {
   const text = verifierKey(WITNESS)
   expect(text).toMatch(/^witness\.example\.com\/w1\+[0-9a-f]{8}\+B[A-Za-z0-9+/]{43}$/)
   expect(parseVerifierKey(text)).toEqual({ ok: true, value: WITNESS })

@@ -48,7 +48,7 @@ for (const leaf of all) {
 roots[tree.size] = tree.root()
 const defined = new MerkleDefinition(all.map(({ hash }) => Buffer.from(hash, 'hex')))
 
-test('the root of every size is the definition’s', () => {
+test('the root of every size is that of the RFC’s definition', () => {
   expect(roots).toEqual(Array.from({ length: 601 }, (_, size) => defined.hash(0, size)))
 })
 
@@ -62,7 +62,7 @@ test('an object that starts again goes on where its log ended', () => {
   expect([again.size, again.root()]).toEqual([600, roots[600]])
 })
 
-test('proofs of inclusion and consistency are the definition’s', () => {
+test('proofs of inclusion and consistency are those of the RFC’s definition', () => {
   for (const index of [0, 1, 255, 256, 519, 520, 599]) {
     const { call = '', hash = '' } = all[index] ?? {}
     expect(tree.leafOf(call)).toEqual({ index, hash })

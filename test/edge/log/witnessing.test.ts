@@ -162,7 +162,7 @@ test('a call is proven under the head that most witnesses have cosigned', async 
   expect(log.edge.cosignedHead(5).size).toBe(7)
 })
 
-test('a witness that fails is asked again later and later, and delays no other one', async () => {
+test('a witness that fails is asked again after longer and longer pauses, and delays no other witness', async () => {
   const log = new ShownLog([await newWitness('w0'), await newWitness('w1')])
   const { answer } = log
   log.answer = (witness, body) =>
@@ -202,7 +202,7 @@ test('an answer with a foreign, changed or missing cosignature counts as a failu
   }
 })
 
-test('only as much of an answer is read as `witness_answer_bytes`, for as long as `witness_answer_ms`', async () => {
+test('at most `witness_answer_bytes` of an answer are read, for at most `witness_answer_ms`', async () => {
   const log = new ShownLog([await newWitness('w0')])
   log.grow(1)
   let sent = 0
@@ -223,7 +223,7 @@ test('only as much of an answer is read as `witness_answer_bytes`, for as long a
   expect(log.edge.states()[0]?.failing).toBe('it can’t be reached')
 })
 
-test('a witness that has another head of the log is told from where it knows it', async () => {
+test('a witness that knows another head of the log gets a proof from that head', async () => {
   const witness = await newWitness('w0')
   const [log, restored] = [new ShownLog([witness]), new ShownLog([witness])]
   log.grow(4)
@@ -234,7 +234,7 @@ test('a witness that has another head of the log is told from where it knows it'
   expect(restored.cosigned()).toEqual(['w0'])
 })
 
-test('a log that was rolled back or forked is noticed, reported once, and goes on', async () => {
+test('a log that was rolled back or forked is reported once, and still grows', async () => {
   const errors = vi.spyOn(console, 'error').mockImplementation(() => undefined)
   onTestFinished(() => errors.mockRestore())
   const witness = await newWitness('w0')
@@ -301,7 +301,7 @@ test('an address in a private network is not requested (N14)', async () => {
   expect(log.edge.states()[0]?.failing).toContain('is an IP address')
 })
 
-test('the setting names each witness once, and at most `witnesses` of them', async () => {
+test('a setting that names a witness twice, or more than `witnesses`, is refused', async () => {
   const key = () => verifierKey({ name: 'w', x: newSigner().x })
   const url = 'https://w.example'
   const some = (count: number) => Array.from({ length: count }, () => ({ url, key: key() }))

@@ -19,7 +19,7 @@ beforeAll(async () => {
   stack = await startTestStack({
     worker: 'idle',
     sealAfterS: LIMITS.seal_after_s,
-    limits: { mcp_heartbeat_ms: 1_000 }, // by which the edge notices that a client is gone
+    limits: { mcp_heartbeat_ms: 1_000 }, // the edge notices by them that a client is gone
   })
 })
 afterAll(() => stack.stop())

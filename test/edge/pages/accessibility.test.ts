@@ -32,7 +32,7 @@ async function defects(page: Page): Promise<string[]> {
   return found
 }
 
-describe('on a phone and on a desk', () => {
+describe('on a phone and on a desktop', () => {
   const options: BrowserContextOptions = { viewport: PHONE, colorScheme: 'light', javaScriptEnabled: true }
   const mine = `/console?agent=${agent.name}`
 

@@ -266,7 +266,7 @@ test('L7 neither journal nor log contains an argument or an output', async () =>
   ).not.toContain(secret)
 })
 
-test('the bundle of a call has the journal of its run up to its end, or without other calls if those are too many', async () => {
+test('a bundle has the journal of its run up to the end of the call, without other calls if they are too many', async () => {
   const approved = bundles.get(ended['approved']?.id ?? '')
   const [first = 0, last = 0] = [approved?.journal.at(0)?.seq, approved?.journal.at(-1)?.seq]
   expect(approved?.journal).toEqual(journal.slice(first - 1, last))

@@ -128,7 +128,7 @@ test('the alarm of an object that has not rested reads neither its calls nor its
   expect(statements.filter((text) => /from "(?:calls|journal)"/.test(text))).toEqual([])
 })
 
-test('the parts of an export read the ids of sealed runs once, not the whole entry each', async () => {
+test('an export reads the ids of sealed runs once, and not the whole entry for each part', async () => {
   const [id, record] = [1, JSON.stringify({ id: RUN })]
   const part = sealPart([{ table: 'run', rows: [{ id, record }] }])
   const ref = { digest: part.digest, first: 0, weight: 1, names: namesOf([RUN]), ranges: null }

@@ -112,7 +112,7 @@ test('the snapshot of a call has the budget of its run and the tool of the call'
   expect(snapshots[0]?.budget.max_calls_per_run).toBeGreaterThan(2)
 })
 
-test('a call has its snapshot, though an earlier call with the same one could not be stored', async () => {
+test('a call has its snapshot, even if an earlier call with the same snapshot could not be stored', async () => {
   const by = await fixtures.agent({ tools: [tool, sensitive] })
   const { run } = await propose(sensitive, undefined, undefined, by.client)
   await whileStopped(() => {

@@ -28,7 +28,7 @@ test('a sealed secret opens only for its own tenant, name and version, and revea
   expect(new Set([...wrong, ...broken])).toEqual(new Set([undefined]))
 })
 
-test('T03 a value that was sealed under an earlier key opens, and is sealed anew under the current one', () => {
+test('T03 a value that was sealed under an earlier key opens, and is sealed again under the current one', () => {
   const [former, current] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)]
   const [sealing, alone] = [new Sealing([current, former], 'one'), new Sealing([current], 'one')]
   const secret = {

@@ -83,12 +83,12 @@ describe('J01 the journal', () => {
     expect(failed(bundle)).toEqual(checks)
   })
 
-  /** The checks that fail for a changed statement and other entries, whose hashes are made again. */
+  /** The checks that fail for this statement and these entries, with hashes that fit the entries. */
   const failing = (statement: Statement, entries: readonly JournalEntry[], from = 4): string[] =>
     [...journalChecks(statement, chained(entries, from))].flatMap(({ name, ok }) => (ok ? [] : [name]))
   const statement = statementIn(executed)
 
-  test('a call that was repeated after its worker was lost has the claim under its last grant', () => {
+  test('a call that ran again after its worker was lost is checked with the claim under its last grant', () => {
     const again = withChanges(statement, { 'predicate.grant.fence': 2 })
     const entries = [
       ...journal.slice(0, 4),
@@ -126,7 +126,7 @@ describe('J01 the journal', () => {
     expect(failing(answered, [proposal, entry(1), entry(3), entry(4)])).toEqual([])
   })
 
-  test('L4 an executor that reports a cancelled call needs somebody who cancelled it after the claim', () => {
+  test('L4 an executor may report a call as cancelled only if somebody cancelled it after the claim', () => {
     const lie = collude(executed, {
       ...reexecuted(executed, { outcome: { kind: 'cancelled' } }),
       'statement.predicate.state': 'cancelled',
@@ -157,7 +157,7 @@ describe('J01 the journal', () => {
     expect(failing(released, [...until, release({ policy_set, snapshot: '' })])).toEqual([CLAIMED])
   })
 
-  test('T01 the edge’s clock when it journalled the end limits the worker’s times', () => {
+  test('T01 the worker’s times may not be later than the edge’s clock when it journalled the end', () => {
     const forged = chained(journal.with(4, { ...entry(4), at_ms: NOW - 4_981 }), 4)
     expect(failed({ ...executed, journal: forged, log: logFor(forged) })).toEqual([
       'it ran within the time of its grant',
@@ -193,7 +193,7 @@ describe('the policy snapshot', () => {
     return [...snapshotChecks(snapshot, of, other)].flatMap(({ name, ok }) => (ok ? [] : [name]))
   }
 
-  test('T01 another snapshot than that of the decision is refused', () => {
+  test('T01 a snapshot other than that of the decision is refused', () => {
     expect(failed({ ...executed, snapshot: deniedBundle().snapshot })).toEqual([SNAPSHOT, ALLOWED])
     expect(failing({ groups: ['admins'] })).toEqual([SNAPSHOT])
   })

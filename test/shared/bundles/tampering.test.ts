@@ -107,7 +107,7 @@ describe('J01 the journal of a run with 100 entries', () => {
     Array.from({ length: most }, (_, i) => fault(change(i)))
   const at = (i: number): JournalEntry => entries[i] ?? (entries[0] as JournalEntry) // there are a hundred
 
-  test('J01 each entry deleted, moved, repeated or inserted is found, and the sentence says where', () => {
+  test('J01 each entry deleted, moved, repeated or inserted is found, and the error names the place', () => {
     const deleted = each((i) => entries.toSpliced(i, 1), 99)
     const swapped = each((i) => entries.with(i, at(i + 1)).with(i + 1, at(i)), 99)
     const repeated = each((i) => entries.toSpliced(i, 0, at(i)), 99)
@@ -126,7 +126,7 @@ describe('J01 the journal of a run with 100 entries', () => {
     for (const sentence of inserted) expect(sentence).toMatch(UNLINKED)
   })
 
-  test('J01 a journal that was cut, or written again from some entry on, is found only by the head that was kept', () => {
+  test('J01 a journal that was truncated, or rewritten from some entry on, is detected only with a kept head', () => {
     for (const left of [0, 1, 50, 99]) {
       expect(verifyChain(entries.slice(0, left)).ok).toBe(true)
       expect(fault(entries.slice(0, left))).toBe('the journal does not end with the head')

@@ -153,7 +153,7 @@ describe('the time of a signature', () => {
     keyAt(document(), { kid, role: 'edge' }, { after_ms, ...(before_ms === undefined ? {} : { before_ms }) })
       .ok
 
-  test('a retired key counts for what was made until its end, a new one for nothing that was signed before it', () => {
+  test('a retired key counts until its end, and a new key only from its beginning', () => {
     const [old, now] = [kidOf(EDGE.x), kidOf(SECOND.x)]
     expect([edge(old, 11 * HOUR), edge(old, 11 * HOUR + 5_001)]).toEqual([true, false])
     expect([edge(now, HOUR), edge(now, HOUR, HOUR), edge(now, HOUR, 10 * HOUR)]).toEqual([true, false, true])
@@ -170,7 +170,7 @@ describe('the time of a signature', () => {
     ]).toEqual([true, false, false, false])
   })
 
-  test('an attestation verifies whose grant an earlier key has signed, and which the new one has countersigned', () => {
+  test('an attestation that the new key countersigned verifies with a grant that an earlier key signed', () => {
     expect(failed(executedBundle(), rotatedDocument())).toEqual([])
     expect(failed(collude(executedBundle(), {}, [WORKER, SECOND]), rotatedDocument())).toEqual([])
   })
@@ -183,7 +183,7 @@ describe('the time of a signature', () => {
     expect(failed(executedBundle(), long)).toEqual(['the edge’s key is trusted for that time'])
   })
 
-  test('T03 what a distrusted key signed since then is refused, and what it signed before counts', () => {
+  test('T03 what a distrusted key signed after its theft is refused, and what it signed before counts', () => {
     const since = (from_ms: number) =>
       documentOf([sealLink(at(NOW + HOUR, { kid: kidOf(EDGE.x), from_ms }), EDGE, SECOND)])
     // A checkpoint has no time, so the head of the log has to be one that another key has signed since.
@@ -216,7 +216,7 @@ describe('the key ring of an edge', () => {
   })
 
   const secrets = ({ root, ids }: KeyRing): string[] => [root, ids]
-  test('a rotation brings a new signing key and a new key of the vaults, and keeps links and run ids', async () => {
+  test('a rotation makes a new signing key and a new vault key, and keeps links and run ids', async () => {
     const next = value(await rotated(ring, at(NOW)))
     expect(edgeKeys(next).map(({ x }) => x)).toEqual([JWK.x, edgeSigner(next).x])
     expect(secrets(next)).toEqual(secrets(ring))
@@ -227,7 +227,7 @@ describe('the key ring of an edge', () => {
     expect(readKeyRing(JSON.parse(JSON.stringify(next)))).toEqual({ ok: true, value: next })
   })
 
-  test('T03 after a distrust no link, mark, cursor or webhook is made from a secret that was known', async () => {
+  test('T03 after a distrust, links, marks, cursors and webhooks are made from new secrets', async () => {
     const next = value(await rotated(ring, at(NOW, { kid: kidOf(JWK.x), from_ms: 0 })))
     expect([next.root === ring.root, next.ids]).toEqual([false, ring.ids])
     expect(edgeKeys(next)[0]?.status).toBe('distrusted')
@@ -252,7 +252,7 @@ describe('the key ring of an edge', () => {
     }
   })
 
-  test('a ring has at most four keys of the vaults (`vault_keys`), so the earlier ones must be forgotten', async () => {
+  test('a ring has at most four vault keys (`vault_keys`), and takes another one once the earlier ones are forgotten', async () => {
     let many = ring
     for (let count = 1; count < 4; count++) many = value(await rotated(many, at(NOW + count)))
     expect(await rotated(many, at(NOW + 9))).toEqual({

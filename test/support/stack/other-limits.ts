@@ -1,6 +1,6 @@
 // Other limits for the edge and the worker of a stack, where the real ones take minutes or thousands
-// of calls to reach: the built programs read each from one table, as `weakened` does for single
-// modules. So production code needs no switch for tests.
+// of calls to reach. The values are changed in the built programs, which have one table of limits, so
+// production code needs no switch for tests.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -34,7 +34,7 @@ function documentOf(start: Signer, chain: Envelope[]): Keys {
 }
 const CHAIN = [link(HOUR, first, second), link(2 * HOUR, second, third)]
 
-test('L1 from the pinned key a worker follows each link to the newest, and keeps the one before it for its time', () => {
+test('L1 a worker follows each link from the pinned key to the newest, and keeps the one before it while it counts', () => {
   const before = { ...pin(second), until_ms: 3 * HOUR }
   for (const pinned of [first, second])
     expect(followedFrom({ edge: pin(pinned) }, documentOf(first, CHAIN))).toEqual({
@@ -47,7 +47,7 @@ test('L1 from the pinned key a worker follows each link to the newest, and keeps
   })
 })
 
-test('L1 a key that the pinned one has not introduced is refused, and so is a distrusted one before it', () => {
+test('L1 a new key is refused if no chain leads to it from the pinned one, and so is an earlier key that was distrusted', () => {
   const unsigned = { ...documentOf(first, CHAIN), chain: [link(HOUR, third, second)] }
   for (const keys of [documentOf(second, CHAIN.slice(1)), documentOf(third, []), unsigned])
     expect(followedFrom({ edge: pin(first) }, keys).ok).toBe(false)

@@ -11,7 +11,7 @@ BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/
 
 
 def signed_by_exactly(envelope: Any, kind: str, keys: Mapping[str, bytes]) -> bool:
-    """Checks for one signature by each key and no other, which could be mistaken for an endorsement."""
+    """Checks for one signature by each key and no other: another one could look like an endorsement."""
     signatures = envelope["signatures"]
     if envelope["payloadType"] != kind or len(signatures) != len(keys):
         return False

@@ -61,7 +61,7 @@ def _linked(entries: Entries) -> Tuple[str, bool]:
 
 
 def _is_proposed(facts: Any, own: Entries, first: Any) -> bool:
-    """An operator who changes the arguments of a waiting call makes another proposal of it."""
+    """If an operator changes the arguments of a waiting call, it counts as a new proposal."""
     proposal = {"tool": facts["tool"]["name"], "version": facts["tool"]["version"]}
     if "origin" in facts:
         proposal["origin"] = facts["origin"]
@@ -73,7 +73,7 @@ def _is_proposed(facts: Any, own: Entries, first: Any) -> bool:
 
 
 def _approval_in(own: Entries) -> Any:
-    """The approval as the journal tells of it; False if an answer came too late."""
+    """The approval according to the journal; False if an answer came too late."""
     body = own[0]["body"] if own else {}
     if "approval" not in body:
         return None

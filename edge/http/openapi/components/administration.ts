@@ -96,9 +96,9 @@ const { executor: _executor, limits: _limits, ...CONTRACT } = TOOL
 
 export const ADMINISTRATION: Readonly<Record<string, Component>> = {
   Keep: object(Keep, 'For how many days after the last event of a run it is kept. `null`: for ever.', {
-    outputs: 'What its calls wrote. Never longer than `arguments`.',
+    outputs: 'What its calls wrote. Kept at most as long as `arguments`.',
     arguments:
-      'The arguments of its calls, their plans, and the cards of their approvals. Never longer than `evidence`.',
+      'The arguments of its calls, their plans, and the cards of their approvals. Kept at most as long as `evidence`.',
     evidence: 'Journals, attestations, approvals and policy snapshots. Digests stay.',
   }),
   RetentionRule: object(RetentionRule, 'How long a tenant keeps what it has of ended runs.', {

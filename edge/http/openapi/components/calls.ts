@@ -139,7 +139,7 @@ export const CALLS: Readonly<Record<string, Component>> = {
     attestation: 'The signed statement about the end of the call.',
     created_at_ms: 'When it was proposed, in ms since 1970.',
     ended_at_ms: 'When it ended.',
-    removed: 'What the retention rule of the tenant has removed of it. Digests stay.',
+    removed: 'The parts of it that the tenant’s retention rule has removed. Digests stay.',
   }),
   ListedCall: object(ListedCall, 'A call in a list.', {
     id: '',
