@@ -430,6 +430,7 @@ test('a refusal that is temporary says how long to wait, and no other refusal do
     ['too_many_pending', 429, 30],
     ['queue_full', 503, 1],
     ['export_unavailable', 503, 5],
+    ['log_behind', 503, 1],
     ['unavailable', 503, 1],
   ])
 })
