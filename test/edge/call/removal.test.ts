@@ -383,11 +383,11 @@ test('evidence that expires during a removal stays until the next one, which mak
 })
 
 test.each<[string, Force]>([
-  ['hold on the tenant', null],
-  ['hold on the run', { rule: RULE, held: ['object'] }],
-  ['other rule', { rule: { ...RULE, rule: 4 }, held: [] }],
+  ['a hold on the tenant', null],
+  ['a hold on the run', { rule: RULE, held: ['object'] }],
+  ['another rule', { rule: { ...RULE, rule: 4 }, held: [] }],
 ])(
-  'a %s stops a removal that has begun before its next step, and a later one removes the rest',
+  '%s stops a removal that has begun before its next step, and a later one removes the rest',
   async (_, stop) => {
     const runs = twoRuns()
     let force: Force = FREE
