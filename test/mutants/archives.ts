@@ -224,14 +224,43 @@ export const ARCHIVES: readonly Held[] = [
     tests: RETENTION,
     lines: [
       [
-        'if (force === null || force.held.includes(archived.object)) return',
-        'if (force === null) return',
-        'A run under legal hold loses its outputs and arguments.',
-      ],
-      [
         'await retention.redact(approvals, forgotten)',
         '',
         'The inbox shows the arguments of a call after the rule has removed them.',
+      ],
+    ],
+  },
+  {
+    area: 'archives',
+    file: 'edge/run/sealing/removal.ts',
+    tests: REMOVED,
+    lines: [
+      [
+        'if ((await ruleInForce())?.rule !== rule.rule) return',
+        '',
+        'A removal that has begun ignores a legal hold.',
+      ],
+      [
+        'force === null || force.held.includes(archived.object)',
+        'force === null',
+        'A run under legal hold loses its outputs and arguments.',
+      ],
+      [
+        'const place: Place = { ...pass, after }',
+        'const place: Place = { ...pass, after, now: Date.now() }',
+        'Journals are removed of calls that have no tombstones, and nothing of the object expires any more.',
+      ],
+    ],
+  },
+  {
+    area: 'archives',
+    file: 'edge/run/object/object-store.ts',
+    tests: REMOVED,
+    lines: [
+      [
+        "left === undefined ? KEPT.length : KEPT.indexOf('evidence')",
+        'KEPT.length',
+        'After a removal that stopped between calls and journals, the journals stay for ever.',
       ],
     ],
   },

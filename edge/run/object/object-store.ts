@@ -2,7 +2,7 @@
 // runs have an object to themselves. Calls that make a run of their own share objects, because a
 // database file takes longer to make than such a call, and more of the disk.
 
-import { and, between, desc, isNotNull, lt, lte, type SQL, sql } from 'drizzle-orm'
+import { and, between, desc, isNotNull, lt, lte, ne, type SQL, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/durable-sqlite'
 import migrations from '../../../migrations/run/migrations.js'
 import schemas from '../../../migrations/run/schemas.json' with { type: 'json' }
@@ -13,6 +13,7 @@ import type { RunRecord } from '../../call/run.ts'
 import { Tables } from '../../platform/object-tables.ts'
 import { FileStore } from '../file-store.ts'
 import { calls, journal, run } from '../tables.ts'
+import { REMOVED } from './page.ts'
 import { ROWS_OF_RUN } from './rows-of-run.ts'
 
 /** `logged` of a run that the tenant's lists do not have yet. */
@@ -212,13 +213,16 @@ export class ObjectStore {
     return last.get()?.at ?? 0
   }
 
-  /** How many of `KEPT` the retention rule has removed of every stored call. */
+  /** How many of `KEPT` the retention rule has removed of every stored call, and of the journals. */
   removedOfAll(): number {
     const keeps = (kind: Kept) => sql`${calls.record} ->> ${`$.removed.${kind}`} is null`
     const kept = KEPT.findIndex(
       (kind) => this.#db.select({ n: calls.n }).from(calls).where(keeps(kind)).limit(1).get() !== undefined,
     )
-    return kept === -1 ? KEPT.length : kept
+    if (kept !== -1) return kept
+    const isWhole = ne(journal.kind, REMOVED) // journals are removed last: a removal may have stopped before
+    const left = this.#db.select({ seq: journal.seq }).from(journal).where(isWhole).limit(1).get()
+    return left === undefined ? KEPT.length : KEPT.indexOf('evidence')
   }
 
   /** When an entry was last added to a journal of any stored run; 0 without one. Reads all entries. */

@@ -18,8 +18,11 @@ import { ROWS_OF_RUN } from '../object/rows-of-run.ts'
 import { attestations, calls, journal, output, run, snapshots } from '../tables.ts'
 import { approvalView } from '../views.ts'
 
-/** `after`: the key of the last row that was processed. `last`: when a journal last got an entry. */
-export type Place = { readonly after: number; readonly last: number }
+/**
+ * `after`: the key of the last row that was processed. `last`: when a journal last got an entry.
+ * `now`: when the pass began, the same for all its steps, so that all of them remove the same kinds.
+ */
+export type Place = { readonly after: number; readonly last: number; readonly now: number }
 export type Step = {
   /** Ended approvals as they are now, and the ids of those of which nothing is left. */
   readonly approvals: readonly Approval[]
@@ -151,11 +154,10 @@ export const removeJournals = (store: ObjectStore, rule: RetentionRule, place: P
 function step(
   store: ObjectStore,
   { keep, rule }: RetentionRule,
-  { last }: Place,
+  { last, now }: Place,
   work: (db: Database, kinds: readonly Kept[], removal: (kind: Kept) => Removal) => Step,
 ): Step | null {
   try {
-    const now = Date.now()
     const age = now - (Math.max(last, store.lastEntryAt()) || now)
     const kinds = expiredAfter(keep, age, LIMITS.retention_day_ms)
     if (kinds.length === 0 || store.nextDue() !== null || !store.isMirrored()) return null

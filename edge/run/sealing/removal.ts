@@ -3,6 +3,7 @@
 // again. Until then they win over the entry, so a crash loses and repeats nothing, and the archive asks
 // again.
 
+import type { RetentionRule } from '../../../shared/wire/retention.ts'
 import { tenantRetention } from '../../bindings.ts'
 import { exportBeforeRemoval } from '../object/export.ts'
 import type { Runs } from '../object/runs.ts'
@@ -13,17 +14,25 @@ export async function removeExpired(runs: Runs): Promise<void> {
   const { env, store, commits, archived } = runs
   if (runs.isErased) return
   const retention = tenantRetention(env, archived.tenant)
-  const force = await retention.inForce()
-  if (force === null || force.held.includes(archived.object)) return
+  /** Null while nothing of this object may be removed. */
+  const ruleInForce = async (): Promise<RetentionRule | null> => {
+    const force = await retention.inForce()
+    return force === null || force.held.includes(archived.object) ? null : force.rule
+  }
+  const rule = await ruleInForce()
+  if (rule === null) return
   await exportBeforeRemoval(runs)
   for (const id of (await archived.ids()).values()) await archived.putBack(id)
   if (!store.tables.exist) return
-  const last = store.lastOfAll()
+  // One time for all steps: a journal goes only if the same pass has made tombstones of its calls.
+  const pass = { last: store.lastOfAll(), now: Date.now() }
   for (const remove of [removeFromCalls, removeJournals])
     for (let after: number | null = -1; after !== null; ) {
-      const place: Place = { after, last }
+      // A hold may have been put, or the rule changed, during the export or the step before.
+      if ((await ruleInForce())?.rule !== rule.rule) return
+      const place: Place = { ...pass, after }
       const step: Step | null = await commits.run(
-        () => remove(store, force.rule, place),
+        () => remove(store, rule, place),
         () => runs.committed(),
       )
       if (step === null) return

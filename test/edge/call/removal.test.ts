@@ -2,7 +2,7 @@
 
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import type { ApprovalRecord, CallRecord } from '../../../edge/call/lifecycle.ts'
 import { expiredAfter, removalOf, withoutExpired } from '../../../edge/call/removal.ts'
 import type { RunRow } from '../../../edge/call/run.ts'
@@ -170,9 +170,9 @@ test('L1 usage counts a call without its evidence as before, so a cap that was r
 /** By a variable path, because the type check of tests lacks the types of workerd that stores need. */
 const storeIn = <Store>(file: string): Promise<Store> =>
   import(/* @vite-ignore */ join(ROOT, 'edge/run', file))
-const { ObjectStore } = await storeIn<{ ObjectStore: new (ctx: ReturnType<typeof objectOn>) => unknown }>(
-  'object/object-store.ts',
-)
+const { ObjectStore } = await storeIn<{
+  ObjectStore: new (ctx: ReturnType<typeof objectOn>) => { removedOfAll: () => number }
+}>('object/object-store.ts')
 const { RunStore } = await storeIn<{
   RunStore: new (
     object: unknown,
@@ -200,12 +200,21 @@ const { RunStore } = await storeIn<{
 type Step = (
   store: unknown,
   rule: { rule: number; keep: Keep },
-  place: { after: number; last: number },
+  place: { after: number; last: number; now: number },
 ) => { next: number | null; approvals: Array<{ id: string }>; forgotten: string[] } | null
 const { removeFromCalls, removeJournals } = await storeIn<{
   removeFromCalls: Step
   removeJournals: Step
 }>('sealing/removal-store.ts')
+const { removeExpired } = await storeIn<{ removeExpired: (runs: object) => Promise<void> }>(
+  'sealing/removal.ts',
+)
+const { GroupCommit } = await storeIn<{ GroupCommit: new (storage: object) => object }>(
+  '../platform/group-commit.ts',
+)
+
+/** The first step of a pass over runs whose last event was long ago. */
+const first = (after = -1) => ({ after, last: 1, now: Date.now() })
 
 test('one transaction removes the outputs and arguments of 50 calls (`removal_calls`), and the next one goes on there', () => {
   expect(LIMITS.removal_calls).toBe(50)
@@ -220,11 +229,7 @@ test('one transaction removes the outputs and arguments of 50 calls (`removal_ca
   }
   const removed = () => store.everyCall().filter((call) => call.removed?.arguments !== undefined).length
   const page = (after: number) =>
-    removeFromCalls(
-      object,
-      { rule: 1, keep: { outputs: 1, arguments: 1, evidence: null } },
-      { after, last: 1 },
-    )
+    removeFromCalls(object, { rule: 1, keep: { outputs: 1, arguments: 1, evidence: null } }, first(after))
   expect([page(-1)?.next, removed()]).toEqual([50, 50])
   expect([page(50)?.next, removed()]).toEqual([100, 100])
   expect([page(100)?.next, removed()]).toEqual([null, 120])
@@ -271,7 +276,7 @@ test('evidence is removed in two passes: calls become tombstones with their dige
   const [run] = ids
   const [store = raise()] = stores
   const [, end, , last = raise()] = store.journal(run, 0)
-  const step = removeFromCalls(object, RULE, { after: -1, last: 1 })
+  const step = removeFromCalls(object, RULE, first())
   expect(step).toMatchObject({ approvals: [], forgotten: ids.map((id) => `${id}.1`), next: null })
   // After a crash here the journals are whole, and the next pass goes on.
   expect(store.journal(run, 0)).toHaveLength(4)
@@ -283,18 +288,18 @@ test('evidence is removed in two passes: calls become tombstones with their dige
     head: { seq: 4, hash: last.hash },
   })
   expect([store.attestation(1), store.attestation(2)]).toEqual([undefined, undefined])
-  const again = removeFromCalls(object, { ...RULE, rule: 4 }, { after: -1, last: 1 })
+  const again = removeFromCalls(object, { ...RULE, rule: 4 }, first())
   expect(again).toMatchObject({ forgotten: ids.map((id) => `${id}.1`) }) // the inbox may not have heard
   expect(store.callByKey('key 1')?.removed?.evidence?.rule).toBe(3)
 
-  expect(removeJournals(object, RULE, { after: -1, last: 1 })).toMatchObject({ next: null })
+  expect(removeJournals(object, RULE, first())).toMatchObject({ next: null })
   expect([store.snapshot('snapshot'), store.journal(run, 4)]).toEqual([undefined, []])
   expect(store.journal(run, 0)).toMatchObject([
     { seq: 4, kind: 'removed', call: null, hash: last.hash, body: { rule: 3, days: 1 } },
   ])
   expect(db.prepare('select count(*) as n from journal').get()).toEqual({ n: 2 })
   expect(JSON.stringify(db.prepare('select * from journal').all())).not.toContain('tell nobody')
-  removeJournals(object, { ...RULE, rule: 4 }, { after: -1, last: 1 })
+  removeJournals(object, { ...RULE, rule: 4 }, first())
   expect(store.journal(run, 0)[0]?.body).toMatchObject({ rule: 3 })
 
   // The run goes on where it ended, and its chain holds from there. Its calls have their snapshots.
@@ -309,13 +314,107 @@ test('evidence is removed in two passes: calls become tombstones with their dige
 test('a rule that keeps evidence for ever leaves journals, attestations and snapshots', () => {
   const { object, ids, stores } = twoRuns()
   const rule = { rule: 3, keep: { outputs: 1, arguments: 1, evidence: null } }
-  expect(removeFromCalls(object, rule, { after: -1, last: 1 })?.next).toBeNull()
-  expect(removeJournals(object, rule, { after: -1, last: 1 })?.next).toBeNull()
+  expect(removeFromCalls(object, rule, first())?.next).toBeNull()
+  expect(removeJournals(object, rule, first())?.next).toBeNull()
   for (const [i, store] of stores.entries()) {
     expect(store.journal(ids[i] ?? '', 0)).toHaveLength(4)
     expect([store.attestation(1), store.snapshot('snapshot')]).not.toContain(undefined)
   }
 })
+
+type Force = { rule: typeof RULE; held: string[] } | null
+const FREE: Force = { rule: RULE, held: [] }
+type TwoRuns = ReturnType<typeof twoRuns>
+
+/** The object removes what has expired. Returns whether it has sealed itself, thus whether it has finished. */
+async function hasRemoved(
+  { db, object, ids }: TwoRuns,
+  inForce: () => Force,
+  on: { putBack?: () => void; committed?: () => void } = {},
+): Promise<boolean> {
+  const retention = { inForce: async () => inForce(), redact: async () => undefined }
+  const { storage } = objectOn(db)
+  let isSealed = false
+  await removeExpired({
+    env: { TENANT: { getByName: () => ({ retention, exportTarget: async () => null }) } },
+    store: object,
+    commits: new GroupCommit({ ...storage, sync: async () => undefined }),
+    archived: {
+      tenant: 'acme',
+      object: 'object',
+      ids: async () => new Map([[0, ids[0]]]),
+      putBack: async () => on.putBack?.(),
+    },
+    isErased: false,
+    committed: () => on.committed?.(),
+    sealAgain: async () => {
+      isSealed = true
+    },
+  })
+  return isSealed
+}
+
+const removedOf = ({ stores }: TwoRuns) =>
+  stores.map((store) => store.everyCall().map(({ removed }) => Object.keys(removed ?? {})))
+const entriesOf = ({ ids, stores }: TwoRuns) =>
+  stores.map((store, i) => store.journal(ids[i] ?? '', 0).length)
+const each = <T>(value: T): T[][] => [
+  [value, value],
+  [value, value],
+]
+const ALL_KINDS = ['outputs', 'arguments', 'evidence']
+
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+test('evidence that expires during a removal stays until the next one, which makes its tombstones', async () => {
+  const runs = twoRuns()
+  const rule = { rule: 3, keep: { outputs: 30, arguments: 90, evidence: 90 } }
+  const expiry = 90 * LIMITS.retention_day_ms + 2 // the last entry is of 2 ms after 1970
+  vi.useFakeTimers({ toFake: ['Date'], now: expiry - 1 })
+  const committed = () => {
+    vi.setSystemTime(expiry)
+  }
+  expect(await hasRemoved(runs, () => ({ rule, held: [] }), { committed })).toBe(true)
+  expect([removedOf(runs), entriesOf(runs)]).toEqual([each(['outputs']), [4, 4]])
+  expect(await hasRemoved(runs, () => ({ rule, held: [] }))).toBe(true)
+  expect([removedOf(runs), entriesOf(runs)]).toEqual([each(ALL_KINDS), [1, 1]])
+})
+
+test.each<[string, Force]>([
+  ['a hold on the tenant', null],
+  ['a hold on the run', { rule: RULE, held: ['object'] }],
+  ['another rule', { rule: { ...RULE, rule: 4 }, held: [] }],
+])(
+  '%s stops a removal that has begun before its next step, and a later one removes the rest',
+  async (_, stop) => {
+    const runs = twoRuns()
+    let force: Force = FREE
+    const putIt = () => {
+      force = stop
+    }
+    expect(await hasRemoved(runs, () => force, { putBack: putIt })).toBe(false)
+    expect([removedOf(runs), entriesOf(runs), runs.object.removedOfAll()]).toEqual([each([]), [4, 4], 0])
+
+    force = FREE
+    expect(await hasRemoved(runs, () => force, { committed: putIt })).toBe(false)
+    // The archive must not take the evidence for removed, or it would never ask for the journals.
+    expect([removedOf(runs), entriesOf(runs), runs.object.removedOfAll()]).toEqual([
+      each(ALL_KINDS),
+      [4, 4],
+      2,
+    ])
+
+    force = FREE
+    expect(await hasRemoved(runs, () => force)).toBe(true)
+    expect([removedOf(runs), entriesOf(runs), runs.object.removedOfAll()]).toEqual([
+      each(ALL_KINDS),
+      [1, 1],
+      3,
+    ])
+  },
+)
 
 const raise = (): never => {
   throw new Error('there is no such entry')
