@@ -15,7 +15,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { hostname } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { z } from 'zod'
 import { type PrivateJwk, type Signer, signerFromJwk } from '../../shared/evidence/dsse.ts'
 import { PublicKey } from '../../shared/evidence/ed25519.ts'
@@ -89,6 +89,7 @@ function replace(path: string, change: object): Result<void, Refusal> {
     const kept = KeyFile.parse(parsed(readFileSync(path, 'utf8')))
     writeKeyFile(`${path}.new`, { ...kept, ...change })
     renameSync(`${path}.new`, path)
+    syncFolderOf(path)
     return ok(undefined)
   } catch (error) {
     return err(`\`${path}\` can’t be written (${codeOf(error)})`)
@@ -103,6 +104,17 @@ export function writeKeyFile(path: string, content: object): void {
     fsyncSync(file)
   } finally {
     closeSync(file)
+  }
+  syncFolderOf(path)
+}
+
+/** A new name is on the disk only once its folder is. */
+function syncFolderOf(path: string): void {
+  const folder = openSync(dirname(path), 'r')
+  try {
+    fsyncSync(folder)
+  } finally {
+    closeSync(folder)
   }
 }
 
