@@ -53,7 +53,8 @@ type Command = (config: Config, request: Options) => Promise<Result<void, Refusa
 /** Imported on demand: `run` replaces this process, and `--help` needs none of these modules. */
 const COMMANDS: Readonly<Record<string, Command>> = {
   enrol: async (config, { json }) => {
-    const { enrol, makeHome } = await import('./link/identity.ts')
+    const { enrol } = await import('./link/enrolment.ts')
+    const { makeHome } = await import('./link/identity.ts')
     const { prove, withEquipment } = await import('./proof/proof.ts')
     const home = makeHome(config.home)
     if (!home.ok) return home

@@ -163,7 +163,61 @@ export const KEYS: readonly Held[] = [
     tests: ['test/worker/link/edge-keys.test.ts'],
     lines: [
       ['if (!led.ok) return led', '', 'A worker obeys a key that claims to follow the pinned one.'],
-      ["status === 'retired' ?", 'true ?', 'A worker obeys grants of a distrusted key.'],
+      ["status === 'retired' &&", '', 'A worker obeys grants of a distrusted key.'],
+      [
+        'if (pinned.root !== undefined && next.length > 0 && rootOf(next) !== pinned.root)',
+        'if (false)',
+        'A thief of the pinned key leaves out the links that name the root, and workers obey.',
+      ],
+      ['root: pinned.root ?? rootOf(chain)', 'root: undefined', 'A worker forgets the root.'],
+      [
+        'before === undefined ? pinned.before :',
+        'before === undefined ? undefined :',
+        'A worker that learns the root refuses grants of the key before, which still count.',
+      ],
+      [
+        '      patience,',
+        '      { ...patience, patience_ms: 0 },',
+        'One lost answer after a rotation makes the worker refuse a call for good.',
+      ],
+    ],
+  },
+  {
+    area: 'grants',
+    file: 'worker/calls/call.ts',
+    tests: ['test/worker/calls/call-life.test.ts'],
+    titled: 'a call under a new edge key',
+    lines: [
+      [
+        'inFlight.fence = fence //',
+        '//',
+        'A call that waits for the edge’s key loses its lease, and runs although it has ended.',
+      ],
+      ['signal.aborted\n', 'false\n', 'A cancelled call counts as one whose grant was forged.'],
+    ],
+  },
+  {
+    area: 'grants',
+    file: 'worker/link/key-rotation.ts',
+    tests: ['test/worker/link/key-rotation.test.ts'],
+    lines: [
+      [
+        'if (next.value.x === identity.value.signer.x)',
+        'if (false)',
+        'A rotation that was killed at its end makes every later one fail.',
+      ],
+    ],
+  },
+  {
+    area: 'grants',
+    file: 'worker/link/enrolment.ts',
+    tests: ['test/worker/link/edge-keys.test.ts'],
+    lines: [
+      [
+        'followed.ok ? followed.value : { edge }',
+        '{ edge }',
+        'A new worker has no root until its first start, so a thief of the edge’s key can lead it away.',
+      ],
     ],
   },
   {

@@ -4,6 +4,7 @@
 
 import { endingOf } from '../../shared/evidence/statement.ts'
 import { LIMITS } from '../../shared/limits.ts'
+import type { Output } from '../../shared/routes/client.ts'
 import type { Config } from '../config.ts'
 import { errorReport } from '../host/error-report.ts'
 import type { Log } from '../host/log.ts'
@@ -16,7 +17,7 @@ import { type ExecutionResult, notStarted, settlementOf } from './attestation.ts
 import type { CallInFlight, CallsInFlight } from './in-flight.ts'
 import type { OutputStreams } from './output-stream.ts'
 import type { RunFolders } from './run-folders.ts'
-import { runInSandbox } from './run-in-sandbox.ts'
+import { abortedBefore, runInSandbox } from './run-in-sandbox.ts'
 import type { SettlementSender } from './settlements.ts'
 import type { Spool } from './spool.ts'
 import { type ClaimVerdict, signerOf, verifyClaim } from './verify-grant.ts'
@@ -64,7 +65,7 @@ async function claimAndRun(
   release: () => void,
 ): Promise<void> {
   const { call } = doorbell
-  const { identity, edgeKeys, link, log, spool } = context
+  const { identity, link, log, spool } = context
   const ignore = (reason: string, code?: string): void =>
     log.say('a doorbell was ignored', { call, reason, code })
   await context.settling.whenOffered()
@@ -83,11 +84,7 @@ async function claimAndRun(
   if (!claim.ok) return ignore(claim.error.detail, claim.error.code)
   const claimed_ms = performance.now()
 
-  const { tenant, worker } = identity
-  const edgeKey = (kid: string) => edgeKeys.accepted(kid, link.clock.now())
-  if (edgeKey(signerOf(claim.value.grant)) === undefined) await edgeKeys.learn()
-  const now_ms = link.clock.now()
-  const verdict = verifyClaim(claim.value, { tenant, ...doorbell, worker, edgeKey, now_ms })
+  const verdict = await verifiedOnceKeyKnown(claim.value, doorbell, inFlight, context)
   if (verdict.kind === 'stray')
     return log.warn('the answer to a claim holds no grant for this call and worker', {
       call,
@@ -124,14 +121,40 @@ async function claimAndRun(
   })
 }
 
+/**
+ * Verifies the claim. If the grant names a key that is unknown here, asks the edge for it first, until
+ * the deadline of the grant: a refusal is final, so an edge that can't be reached must not cause one.
+ */
+async function verifiedOnceKeyKnown(
+  claim: Output<'claim'>,
+  doorbell: Doorbell,
+  inFlight: CallInFlight,
+  { identity: { tenant, worker }, edgeKeys, link }: CallContext,
+): Promise<ClaimVerdict> {
+  const edgeKey = (kid: string) => edgeKeys.accepted(kid, link.clock.now())
+  const verify = () => verifyClaim(claim, { tenant, ...doorbell, worker, edgeKey, now_ms: link.clock.now() })
+  const verdict = verify()
+  if (verdict.kind !== 'untrusted' || edgeKey(signerOf(claim.grant)) !== undefined) return verdict
+  const { fence, deadline_ms } = verdict.grant
+  inFlight.fence = fence // heartbeats name the call, so its lease holds while we ask
+  await edgeKeys.learn({ patience_ms: deadline_ms - link.clock.now(), signal: inFlight.stop.signal })
+  return verify()
+}
+
 async function runUnlessUntrusted(
   verdict: Exclude<ClaimVerdict, { kind: 'stray' }>,
   inFlight: CallInFlight,
   context: CallContext,
 ): Promise<ExecutionResult> {
   const { link, runFolders, streaming } = context
+  const { signal } = inFlight.stop
   if (verdict.kind === 'untrusted')
-    return notStarted({ kind: 'refused', code: 'grant_invalid', detail: verdict.reason }, link.clock.now())
+    return notStarted(
+      signal.aborted
+        ? abortedBefore(signal) // perhaps while it waited for the key
+        : { kind: 'refused', code: 'grant_invalid', detail: verdict.reason },
+      link.clock.now(),
+    )
   return runInSandbox(verdict, inFlight, {
     link,
     runFolders,

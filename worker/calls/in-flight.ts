@@ -11,7 +11,7 @@ export type CallInFlight = {
   readonly call: string
   /** Aborted with a `StopReason`. */
   readonly stop: AbortController
-  /** Undefined until the grant is verified; heartbeats name no call without one. */
+  /** Undefined until the grant is read; heartbeats name no call without one. */
   fence: number | undefined
   /**
    * Removals of the call's folders, which run while its end is reported. The call stays listed

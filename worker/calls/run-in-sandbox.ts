@@ -188,5 +188,5 @@ const interruption = ({ reason }: AbortSignal, outcome: Outcome): Outcome | unde
   outcome.kind === 'cancelled' ? INTERRUPTED.get(reason) : undefined
 
 /** For a call that was aborted before its process started. */
-const abortedBefore = ({ reason }: AbortSignal): NotStarted =>
+export const abortedBefore = ({ reason }: AbortSignal): NotStarted =>
   INTERRUPTED.get(reason) ?? { kind: 'cancelled' }

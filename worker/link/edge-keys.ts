@@ -2,36 +2,35 @@
 // that it has pinned: every link is signed by the key before it, so it doesn't matter who answered.
 
 import type { KeyEntry, Keys } from '../../shared/evidence/keys.ts'
-import { edgeKeysOf } from '../../shared/evidence/keys.ts'
+import { edgeKeysOf, rootOf } from '../../shared/evidence/keys.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import type { Log } from '../host/log.ts'
-import type { EdgeLink } from './client.ts'
+import type { EdgeLink, Patience } from './client.ts'
 import { type Identity, type PinnedEdge, storeEdge } from './identity.ts'
 
-/** The newest key, and the one before it while its signatures count. */
-export function followedFrom(
-  { edge }: Pick<Identity, 'edge'>,
-  { keys, chain }: Keys,
-): Result<PinnedEdge, string> {
+/** The newest key, the one before it while its signatures count, and the root of the next link. */
+export function followedFrom(pinned: PinnedEdge, { keys, chain }: Keys): Result<PinnedEdge, string> {
   const led = edgeKeysOf(keys.find(({ role }) => role === 'edge')?.x ?? '', chain)
   if (!led.ok) return led
-  const pinned = led.value.findIndex(({ x }) => x === edge.x)
-  if (pinned < 0) return err('none of its keys is the pinned one')
-  const [newest, before] = led.value.slice(pinned).reverse()
-  if (newest === undefined) return err('none of its keys is the pinned one')
-  const until_ms = before === undefined ? undefined : endOf(before)
+  const at = led.value.findIndex(({ x }) => x === pinned.edge.x)
+  const [newest, before] = led.value.slice(Math.max(at, 0)).reverse()
+  if (at < 0 || newest === undefined) return err('none of its keys is the pinned one')
+  // T03: the links before the pinned key prove nothing about the root. Each later one keeps this one's.
+  const next = chain.slice(at, at + 1)
+  if (pinned.root !== undefined && next.length > 0 && rootOf(next) !== pinned.root)
+    return err('the link from the pinned key is not signed by the pinned root')
   return ok({
     edge: { kid: newest.kid, x: newest.x },
-    ...(before && until_ms !== undefined ? { before: { kid: before.kid, x: before.x, until_ms } } : {}),
+    before: before === undefined ? pinned.before : whileItCounts(before),
+    root: pinned.root ?? rootOf(chain),
   })
 }
 
-const endOf = ({ status, until_ms }: KeyEntry): number | undefined =>
-  status === 'retired' ? (until_ms ?? undefined) : undefined
+const whileItCounts = ({ kid, x, status, until_ms }: KeyEntry): PinnedEdge['before'] =>
+  status === 'retired' && until_ms !== null ? { kid, x, until_ms } : undefined
 
 export class EdgeKeys {
   #pinned: PinnedEdge
-  #asking: Promise<void> | undefined
   readonly #identity: Identity
   readonly #link: EdgeLink
   readonly #log: Log
@@ -50,19 +49,16 @@ export class EdgeKeys {
     return kid === before?.kid && now_ms < before.until_ms ? before.x : undefined
   }
 
-  /** Asks the edge for its chain, once for all calls that wait for it. */
-  learn(): Promise<void> {
-    this.#asking ??= this.#ask().finally(() => {
-      this.#asking = undefined
-    })
-    return this.#asking
-  }
-
-  async #ask(): Promise<void> {
-    const keys = await this.#link.request('keys', { query: { tenant: this.#identity.tenant } })
+  /** Asks the edge for its chain until it answers. */
+  async learn(patience: Patience): Promise<void> {
+    const keys = await this.#link.requestUntilFinal(
+      'keys',
+      { query: { tenant: this.#identity.tenant } },
+      patience,
+    )
     const followed = keys.ok ? this.follow(keys.value) : err(keys.error.detail)
     if (!followed.ok)
-      this.#log.warn('the edge signs with a key to which no chain leads from the pinned one', {
+      this.#log.warn('the key that signs the edge’s grants could not be learned', {
         reason: followed.error,
       })
   }
@@ -71,12 +67,13 @@ export class EdgeKeys {
   follow(keys: Keys): Result<void, string> {
     const followed = followedFrom(this.#pinned, keys)
     if (!followed.ok) return followed
-    if (followed.value.edge.x === this.#pinned.edge.x) return ok(undefined)
+    const { edge, root } = followed.value
+    if (edge.x === this.#pinned.edge.x && root === this.#pinned.root) return ok(undefined)
+    if (edge.x !== this.#pinned.edge.x) this.#log.say('the edge has a new key', { edge_key: edge.kid })
     this.#pinned = followed.value
-    this.#log.say('the edge has a new key', { edge_key: followed.value.edge.kid })
     const stored = storeEdge(this.#identity.path, followed.value)
     // The chain leads from the stored key to this one at the next start, too.
-    if (!stored.ok) this.#log.warn('the edge’s new key could not be stored', { reason: stored.error })
+    if (!stored.ok) this.#log.warn('the edge’s new key or root could not be stored', { reason: stored.error })
     return ok(undefined)
   }
 }

@@ -2,7 +2,6 @@
 // the worker id that the edge assigned, and the pinned edge key: a grant signed by a key to which the
 // pinned one does not lead is refused (L1). A new edge key is stored here (edge-keys.ts).
 
-import { generateKeyPairSync } from 'node:crypto'
 import {
   chmodSync,
   closeSync,
@@ -11,26 +10,24 @@ import {
   openSync,
   readFileSync,
   renameSync,
-  rmSync,
   writeSync,
 } from 'node:fs'
-import { hostname } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { z } from 'zod'
 import { type PrivateJwk, type Signer, signerFromJwk } from '../../shared/evidence/dsse.ts'
 import { PublicKey } from '../../shared/evidence/ed25519.ts'
 import { Time } from '../../shared/fields.ts'
 import { PATTERNS } from '../../shared/ids.ts'
-import type { Tier } from '../../shared/plan/plan.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import { type Config, type Refusal, readPrivate } from '../config.ts'
-import { openUnsignedLink } from './client.ts'
 
 const EdgeKey = z.strictObject({ kid: z.string(), x: PublicKey })
 const Pinned = {
   edge: EdgeKey,
   /** The edge key before `edge`. Its grants count until `until_ms`. */
   before: EdgeKey.extend({ until_ms: Time }).optional(),
+  /** The key outside of the edge that must sign every link after the pinned key. */
+  root: PublicKey.optional(),
 }
 
 export const PrivateKey = z.strictObject({
@@ -47,7 +44,7 @@ const KeyFile = PrivateKey.extend({
   ...Pinned,
 })
 
-export type PinnedEdge = Pick<z.infer<typeof KeyFile>, 'edge' | 'before'>
+export type PinnedEdge = Pick<z.infer<typeof KeyFile>, 'edge' | 'before' | 'root'>
 
 export type Identity = PinnedEdge & {
   /** The file that holds it. */
@@ -67,19 +64,19 @@ export function readIdentity(config: Config): Result<Identity, Refusal> {
     return err(`the key \`${path}\` ${text.error}; a new worker gets one with \`countersign-worker enrol\``)
   const read = KeyFile.safeParse(parsed(text.value))
   if (!read.success) return err(`the key \`${path}\` is damaged; remove it and enrol again`)
-  const { kty, crv, x, d, worker, tenant, pool, edge, before } = read.data
+  const { kty, crv, x, d, ...known } = read.data
+  const { tenant, pool } = known
   if (tenant !== config.tenant || pool !== config.pool) {
     return err(
       `the key \`${path}\` is for tenant \`${tenant}\`, pool \`${pool}\`; the configuration names \`${config.tenant}\`, \`${config.pool}\`; correct the configuration, or enrol again`,
     )
   }
-  const signer = signerFromJwk({ kty, crv, x, d })
-  return ok({ path, worker, tenant, pool, signer, edge, ...(before === undefined ? {} : { before }) })
+  return ok({ path, ...known, signer: signerFromJwk({ kty, crv, x, d }) })
 }
 
 /** Stores a new edge key, or a new key of the worker. */
-export const storeEdge = (path: string, { edge, before }: PinnedEdge): Result<void, Refusal> =>
-  replace(path, { edge, before })
+export const storeEdge = (path: string, { edge, before, root }: PinnedEdge): Result<void, Refusal> =>
+  replace(path, { edge, before, root })
 export const storeKey = (path: string, { kty, crv, x, d }: PrivateJwk): Result<void, Refusal> =>
   replace(path, { kty, crv, x, d })
 
@@ -89,6 +86,7 @@ function replace(path: string, change: object): Result<void, Refusal> {
     const kept = KeyFile.parse(parsed(readFileSync(path, 'utf8')))
     writeKeyFile(`${path}.new`, { ...kept, ...change })
     renameSync(`${path}.new`, path)
+    syncFolderOf(path)
     return ok(undefined)
   } catch (error) {
     return err(`\`${path}\` can’t be written (${codeOf(error)})`)
@@ -103,6 +101,17 @@ export function writeKeyFile(path: string, content: object): void {
     fsyncSync(file)
   } finally {
     closeSync(file)
+  }
+  syncFolderOf(path)
+}
+
+/** A new name is on the disk only once its folder is. */
+export function syncFolderOf(path: string): void {
+  const folder = openSync(dirname(path), 'r')
+  try {
+    fsyncSync(folder)
+  } finally {
+    closeSync(folder)
   }
 }
 
@@ -129,56 +138,3 @@ export function makeHome(home: string): Result<void, Refusal> {
 
 export const codeOf = (error: unknown): string =>
   error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
-
-/**
- * Uses up the token. Creates the key file first, so that no token is wasted on a key that can't be
- * stored.
- */
-export async function enrol(
-  config: Config,
-  token: string,
-  tiers: Tier[],
-): Promise<Result<Identity, Refusal>> {
-  const home = makeHome(config.home)
-  if (!home.ok) return home
-  const path = keyPath(config.home)
-  let file: number
-  try {
-    file = openSync(path, 'wx', 0o600)
-  } catch (error) {
-    return err(
-      codeOf(error) === 'EEXIST'
-        ? `\`${path}\` already exists; remove it to enrol this host again`
-        : `\`${path}\` can’t be created (${codeOf(error)})`,
-    )
-  }
-  try {
-    // Ed25519 keys export in this form.
-    const jwk = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk
-    const { ask, close } = openUnsignedLink(config.edge_url)
-    const answer = await ask('enrol', {
-      body: { token, x: jwk.x, name: workerNameFor(hostname()), tiers },
-    }).finally(close)
-    if (!answer.ok) {
-      rmSync(path, { force: true })
-      return err(
-        `the edge did not enrol this worker: ${answer.error.detail} (\`${answer.error.code}\`); ask an operator for a new token, since each works only once`,
-      )
-    }
-    const { worker, tenant, pool, edge } = answer.value
-    const { kty, crv, x, d } = jwk
-    writeSync(file, `${JSON.stringify({ kty, crv, x, d, worker, tenant, pool, edge }, null, 2)}\n`)
-    fsyncSync(file) // the token is used up: this file now is the worker's only credential
-  } finally {
-    closeSync(file)
-  }
-  return readIdentity(config)
-}
-
-/** The host's name, adapted to our rules for names. */
-const workerNameFor = (host: string): string =>
-  `w-${host}`
-    .toLowerCase()
-    .replace(/[^a-z0-9_.-]/g, '-')
-    .replace(/^w-(?=[a-z])/, '')
-    .slice(0, 64)

@@ -25,6 +25,11 @@ export async function rotateKey(config: Config): Promise<Result<Identity, Refusa
   const draft = `${keyPath(config.home)}.next`
   const next = readDraft(draft)
   if (!next.ok) return next
+  // An earlier rotation was killed after it had stored the new key, so the edge knows that key.
+  if (next.value.x === identity.value.signer.x) {
+    rmSync(draft)
+    return identity
+  }
   const accepted = await introduce(config.edge_url, identity.value, next.value)
   if (!accepted.ok) return accepted
   const stored = storeKey(identity.value.path, next.value)

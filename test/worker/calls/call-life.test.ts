@@ -4,10 +4,12 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { canonical, digestOf, sha256 } from '../../../shared/bytes/json.ts'
 import { kidOf, payloadBytes, signedByExactly } from '../../../shared/evidence/dsse.ts'
+import { edgeKeysOf, sealLink } from '../../../shared/evidence/keys.ts'
 import { STATEMENT_TYPE } from '../../../shared/evidence/statement.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { eventually } from '../../support/eventually.ts'
 import { about, processesWith } from '../../support/stack/hurt-stack.ts'
+import { newSigner } from '../../support/worker/fake-edge.ts'
 import { LoneWorker } from '../../support/worker/lone-worker.ts'
 
 let lone: LoneWorker
@@ -204,6 +206,27 @@ test('a cancelled call that streams output is ended at once', async () => {
   // The answer to its output ended it, because no heartbeat did.
   const { statement } = await lone.settled(call).finally(() => lone.edge.behave())
   expect(statement.predicate.error).toBe('cancelled')
+})
+
+test('a call under a new edge key keeps its lease while the edge returns no keys, and then runs or is cancelled', async () => {
+  const former = lone.edge.signer
+  lone.edge.signer = newSigner()
+  lone.edge.misbehave('keys', 'html', { times: 1_000 })
+  const calls = await Promise.all([1, 2].map(() => lone.call({ argv: ['true'] })))
+  const [cancelled, kept] = calls
+  if (cancelled === undefined || kept === undefined) throw new Error('two calls were proposed')
+  await eventually('both calls are claimed', () => calls.every(({ state }) => state === 'running'))
+  cancelled.cancelled = true
+  expect((await lone.settled(cancelled)).statement.predicate.state).toBe('cancelled')
+  expect(kept.settlements).toBe(0)
+  const times = { from_ms: 1, until_ms: Date.now() + 3_600_000, distrusts: null }
+  const chain = [sealLink(times, former, lone.edge.signer)]
+  const keys = edgeKeysOf(former.x, chain)
+  if (!keys.ok) throw new Error(keys.error)
+  lone.edge.behave()
+  const body = { format: 'countersign-keys/v2', tenant: lone.edge.tenant, keys: keys.value, chain }
+  lone.edge.misbehave('keys', { status: 200, body })
+  expect((await lone.settled(kept)).statement.predicate.state).toBe('succeeded')
 })
 
 test('V02 the log has one line per call with ids, states and times, without arguments or output', async () => {

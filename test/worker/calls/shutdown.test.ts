@@ -72,7 +72,7 @@ test('enrolment creates a key once that only the worker can read, and stores the
     edge: { kid: lone.edge.signer.kid },
   })
   expect(file).not.toContain(lone.edge.token)
-  expect(lone.edge.requests[0]?.body).toMatchObject({
+  expect(lone.edge.requests.find(({ route }) => route === 'enrol')?.body).toMatchObject({
     name: expect.stringMatching(PATTERNS.name),
     tiers: ['B', 'C'],
   })
