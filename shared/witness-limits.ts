@@ -27,8 +27,13 @@ export const WITNESS_LIMITS = {
   /** Time for a witness's answer, and how much of it is read: a line for each of its keys. */
   witness_answer_ms: 5_000,
   witness_answer_bytes: 8 * KiB,
-  /** The longest pause before a witness that fails or refuses is asked again. The first is a second. */
-  witness_pause_max_ms: 5 * 60_000,
+  /**
+   * The longest pause before a witness that fails or refuses is asked again. The first is two seconds.
+   * Each request wakes an object, so one a day is what a witness that never comes back may cost.
+   */
+  witness_pause_max_ms: 24 * 3_600_000,
+  /** The longest pause after the log has grown, because a log in use is to be shown soon. */
+  witness_pause_grown_ms: 5 * 60_000,
   /**
    * An object that wakes asks the witnesses of a log again if they last answered before this time, so
    * that a rollback is found although no call is made.

@@ -117,29 +117,25 @@ async function changeKeys(now: number, distrusts: Rotation['distrusts']): Comman
     : err(trouble('not_rotated', `the edge’s key was not changed: ${next.error}`))
 }
 
-/** `secrets.json` first: if the second file is not written, the same command or `prepare-host` writes it. */
+/** `secrets.json` first: if the second file is not written, `prepare-host` writes it. */
 function store({ dir }: Installation, ring: KeyRing): Result<CommandOutput, Trouble> {
   const paths = { secrets: join(dir, 'secrets.json'), env: join(dir, ENV_FILE) }
+  let advice = 'nothing has changed; correct this and run the command again'
   try {
     const secrets = JSON.parse(readFileSync(paths.secrets, 'utf8')) as object // openInstallation has read it
     replacePrivate(paths.secrets, `${JSON.stringify({ ...secrets, edge: ring }, null, 2)}\n`)
+    // The command again would use up one more key.
+    advice = `the new keys are in \`secrets.json\` already; correct this, then run \`npm run prepare-host\`, which writes \`${ENV_FILE}\`, and restart the edge`
     if (existsSync(paths.env)) {
       const text = readFileSync(paths.env, 'utf8')
-      if (!ENV_LINE.test(text))
-        throw new Error(`\`${paths.env}\` has no EDGE_SIGNING_KEY; run \`npm run prepare-host\``)
+      if (!ENV_LINE.test(text)) throw new Error(`\`${paths.env}\` has no EDGE_SIGNING_KEY`)
       replacePrivate(
         paths.env,
         text.replace(ENV_LINE, () => `EDGE_SIGNING_KEY='${JSON.stringify(ring)}'`),
       )
     }
   } catch (thrown) {
-    return err(
-      trouble(
-        'unwritable',
-        `the keys could not be stored: ${reason(thrown)}`,
-        'correct this and run the command again',
-      ),
-    )
+    return err(trouble('unwritable', `the keys could not be stored: ${reason(thrown)}`, advice))
   }
   const keys = edgeKeys(ring)
   return ok({

@@ -8,7 +8,7 @@ import { z } from 'zod'
 import { sha256 } from '../../shared/bytes/json.ts'
 import { type Checkpoint, verifyCheckpoint } from '../../shared/evidence/checkpoint.ts'
 import type { Check } from '../../shared/evidence/checks.ts'
-import { type Keys, undatedEdgeKeys } from '../../shared/evidence/keys.ts'
+import { type KeyEntry, type Keys, undatedEdgeKeys } from '../../shared/evidence/keys.ts'
 import { consistency, verifyConsistency } from '../../shared/evidence/merkle.ts'
 import { overTiles, type ReadTile } from '../../shared/evidence/tiles.ts'
 import { Time } from '../../shared/fields.ts'
@@ -25,12 +25,26 @@ export const SIGNED = 'the edge signed the checkpoint of the tenant’s log'
 export const CONTINUES = 'the log continues the checkpoint that you saw before'
 
 /** Reads a note as the head of the log of the keys' tenant. */
-export function signedHead(note: string, keys: Keys): Result<SignedHead, string> {
+export const signedHead = (note: string, keys: Keys): Result<SignedHead, string> =>
+  headSignedBy(undatedEdgeKeys(keys), note, keys)
+
+/**
+ * Reads a note that was accepted before. It stays the one to compare with if its key is distrusted now:
+ * the log must continue it all the more, and no new head is trusted because of it.
+ */
+export const keptHead = (note: string, keys: Keys): Result<SignedHead, string> =>
+  headSignedBy(
+    keys.keys.filter(({ role }) => role === 'edge'),
+    note,
+    keys,
+  )
+
+function headSignedBy(signers: readonly KeyEntry[], note: string, keys: Keys): Result<SignedHead, string> {
   const [origin = ''] = note.split('\n', 1)
   if (origin.slice(origin.indexOf('/') + 1) !== keys.tenant)
     return err(`it is not a checkpoint of the log of \`${keys.tenant}\``)
   let fault = 'the key file has no key of the edge that is still trusted'
-  for (const { x } of undatedEdgeKeys(keys)) {
+  for (const { x } of signers) {
     const head = verifyCheckpoint(note, origin, x)
     if (head.ok) return ok({ ...head.value, note })
     fault = head.error
@@ -51,7 +65,7 @@ export function seenHead(origin: string, keys: Keys): Result<SeenHead | undefine
   const json = readJson(file)
   if (!json.ok) return json
   const seen = Seen.safeParse(json.value)
-  const head = seen.success ? signedHead(seen.data.note, keys) : err('it is not a checkpoint of ours')
+  const head = seen.success ? keptHead(seen.data.note, keys) : err('it is not a checkpoint of ours')
   return seen.success && head.ok
     ? ok({ ...head.value, at_ms: seen.data.at_ms })
     : err(

@@ -17,6 +17,7 @@ import {
   continuity,
   isContinued,
   keepHead,
+  keptHead,
   type SeenHead,
   SIGNED,
   type SignedHead,
@@ -105,13 +106,13 @@ const consistency = command({
     if (!keys.ok) return keys.error
     const source = edgeLog(api, keys.value.tenant)
     const notes = [
-      readNote(args.OLD),
-      args.NEW === undefined ? await source.checkpoint() : readNote(args.NEW),
+      { note: readNote(args.OLD), read: keptHead },
+      { note: args.NEW === undefined ? await source.checkpoint() : readNote(args.NEW), read: signedHead },
     ]
     const heads: SignedHead[] = []
-    for (const note of notes) {
+    for (const { note, read } of notes) {
       if (!note.ok) return note
-      const head = signedHead(note.value, keys.value)
+      const head = read(note.value, keys.value)
       if (!head.ok) return verdict([{ name: SIGNED, ok: false, detail: head.error }], {}, paint)
       heads.push(head.value)
     }

@@ -145,6 +145,11 @@ export function saveBytes(
  */
 export function replacePrivate(path: string, text: string): void {
   const draft = `${path}.new`
+  // Not overwritten: a process that is writing it now would rename what this one writes.
+  if (kindOf(draft) !== undefined)
+    throw new Error(
+      `\`${draft}\` exists, so another command changes \`${path}\` now or was interrupted; if none runs, remove \`${draft}\``,
+    )
   const { uid, gid } = statSync(path)
   const file = openSync(draft, 'wx', 0o600)
   try {

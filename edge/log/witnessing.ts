@@ -37,13 +37,17 @@ export class Witnessing {
     this.#log = log
     this.#alarm = new Alarm(log.storage, () => this.#nextDue())
     // The storage may be that of yesterday, so a log that wakes is shown although it did not grow.
-    if (log.tree.size > 0) this.grown()
+    if (log.tree.size > 0) this.#arm()
   }
 
-  /** Call it when the log may have grown. */
+  /** Call it when the log has grown. A witness that fails is then asked sooner, once. */
   grown(): void {
-    const due = this.#nextDue()
-    if (due !== null) this.#alarm.arm(due)
+    const soon = Date.now() + LIMITS.witness_pause_grown_ms
+    for (const { key } of this.#log.settings) {
+      const row = this.#log.store.row(key)
+      if (row !== undefined && row.due > soon) this.#log.store.put(key, { due: soon })
+    }
+    this.#arm()
   }
 
   /** The storage is being erased. */
@@ -59,7 +63,12 @@ export class Witnessing {
     const due = this.#log.settings.filter((setting) => (this.#dueAt(setting) ?? now + 1) <= now)
     const head = this.#head()
     await Promise.all(due.map((setting) => this.#show(setting, head)))
-    if (!this.#isOver) this.grown()
+    if (!this.#isOver) this.#arm()
+  }
+
+  #arm(): void {
+    const due = this.#nextDue()
+    if (due !== null) this.#alarm.arm(due)
   }
 
   /** The newest head with the cosignatures that it has. */

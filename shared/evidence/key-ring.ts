@@ -106,9 +106,8 @@ export async function rotated(
   link: Rotation,
   root?: RootSigner,
 ): Promise<Result<KeyRing, string>> {
-  if (ring.chain.length >= LIMITS.edge_keys - 1) return err(`an edge has at most ${LIMITS.edge_keys} keys`)
-  if (ring.vaults.length >= LIMITS.vault_keys)
-    return err('secrets are still sealed under earlier keys; run `countersign keys forget` first')
+  const full = link.distrusts === null ? noRoomToRotate(ring) : noRoomToDistrust(ring)
+  if (full !== undefined) return err(full)
   // Ed25519 keys export in this form.
   const { kty, crv, x, d } = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as PrivateJwk
   const signing = { kty, crv, x, d }
@@ -127,6 +126,23 @@ export async function rotated(
     ...(link.distrusts === null ? {} : { root: newSecret() }),
   }
   return readKeyRing(next)
+}
+
+function noRoomToDistrust({ chain, vaults }: KeyRing): string | undefined {
+  if (chain.length + 1 >= LIMITS.edge_keys)
+    return `the edge has had all of its ${LIMITS.edge_keys} keys; set up a new installation and enrol the workers there`
+  if (vaults.length >= LIMITS.vault_keys)
+    return 'secrets may still be sealed under earlier keys; restart the edge and run `countersign keys forget` first'
+  return undefined
+}
+
+/** Stops earlier, because a stolen key can't wait until there is room. */
+function noRoomToRotate({ chain, vaults }: KeyRing): string | undefined {
+  if (chain.length + 1 >= LIMITS.edge_keys_rotated)
+    return `the edge has had ${LIMITS.edge_keys_rotated} keys, and the rest of its ${LIMITS.edge_keys} are kept for \`countersign keys distrust\`; keep the present key, or set up a new installation and enrol the workers there`
+  if (vaults.length >= LIMITS.vault_keys_rotated)
+    return 'secrets may still be sealed under earlier keys, and the last place is kept for `countersign keys distrust`; restart the edge and run `countersign keys forget` first'
+  return undefined
 }
 
 const newSecret = (): string => randomBytes(BYTES).toString('base64url')

@@ -163,6 +163,16 @@ export const EXPORTED: readonly Held[] = [
       ],
       ['undatedEdgeKeys(keys)', 'keys.keys', 'A worker, or whoever stole an old key, signs a log.'],
       [
+        "keys.keys.filter(({ role }) => role === 'edge')",
+        'undatedEdgeKeys(keys )',
+        'After a distrust no log can be compared with the head that was seen before.',
+      ],
+      [
+        "({ role }) => role === 'edge'",
+        '() => true',
+        'A worker signs the head that the log is compared with.',
+      ],
+      [
         'head.size < seen.size ? ok(false) :',
         'head.size < seen.size ? ok(true) :',
         'A rollback goes unnoticed.',

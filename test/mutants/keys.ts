@@ -81,6 +81,16 @@ export const KEYS: readonly Held[] = [
         'true ?',
         'The edge signs with a key to which no chain leads, and its evidence is refused.',
       ],
+      [
+        'chain.length + 1 >= LIMITS.edge_keys_rotated',
+        'chain.length + 1 >= LIMITS.edge_keys',
+        'Rotations use up the keys of an edge, and a stolen one can’t be replaced.',
+      ],
+      [
+        'vaults.length >= LIMITS.vault_keys_rotated',
+        'vaults.length >= LIMITS.vault_keys',
+        'Rotations leave no place for the new key of secrets that a distrust brings.',
+      ],
     ],
   },
   {

@@ -153,7 +153,7 @@ export const WITNESSES: readonly Held[] = [
         'The edge runs on the state of yesterday, and nobody is told.',
       ],
       [
-        'if (log.tree.size > 0) this.grown()',
+        'if (log.tree.size > 0) this.#arm()',
         '',
         'The state of yesterday is not noticed until the next call.',
       ],
@@ -161,6 +161,16 @@ export const WITNESSES: readonly Held[] = [
         'if (before?.refusal !== refused.reason) this.#report(witness.name, refused.detail)',
         '',
         'The log of the edge does not say that it was rolled back.',
+      ],
+      [
+        'this.#log.store.put(key, { due: soon })',
+        '{}',
+        'A witness that was down is shown what happens in the next day only at its end.',
+      ],
+      [
+        'LIMITS.witness_pause_max_ms)',
+        'LIMITS.witness_pause_grown_ms)',
+        'A witness that never comes back wakes each log for ever, every five minutes.',
       ],
     ],
   },

@@ -1,17 +1,19 @@
 // Promise: the command line notices a log that was forked or rolled back, a log that has other
 // entries than the evidence, and a checkpoint that the edge did not sign.
 
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { continuity, isContinued, keepHead, seenHead, signedHead } from '../../../cli/log/checkpoints.ts'
+import { LOG } from '../../../cli/log/commands.ts'
 import type { Evidence } from '../../../cli/log/evidence.ts'
 import { verifyEvidence } from '../../../cli/log/verify-log.ts'
+import { paint } from '../../../cli/shell/terminal-text.ts'
 import { signCheckpoint } from '../../../shared/evidence/checkpoint.ts'
 import type { Signer } from '../../../shared/evidence/dsse.ts'
 import { entryHash, GENESIS, type JournalEntry } from '../../../shared/evidence/journal.ts'
-import type { KeyEntry, Keys } from '../../../shared/evidence/keys.ts'
+import { edgeKeysOf, type KeyEntry, type Keys, sealLink } from '../../../shared/evidence/keys.ts'
 import type { Tile } from '../../../shared/evidence/tiles.ts'
 import { ok } from '../../../shared/result.ts'
 import { EDGE, KEYS } from '../../shared/evidence.ts'
@@ -132,6 +134,55 @@ describe('the checkpoint that was seen before', () => {
     const distrusted = { ...keyOf(edge), status: 'distrusted', distrusted_from_ms: 9 } as const
     expect(signedHead(log.note(5), { ...keys, keys: [distrusted] }).ok).toBe(false)
     expect(signedHead(log.note(5).replace('\n5\n', '\n6\n'), keys).ok).toBe(false)
+  })
+
+  test('T03 a kept checkpoint of a key that is distrusted now is still compared with the log', async () => {
+    const fresh = newSigner()
+    const distrusted = { ...keyOf(edge), status: 'distrusted', distrusted_from_ms: 9 } as const
+    const later: Keys = { ...keys, keys: [distrusted, keyOf(fresh)] }
+    keepHead(head(log.note(300)))
+    const kept = seenHead(ORIGIN, later)
+    if (!kept.ok) throw new Error(kept.error.detail)
+    expect(kept.value?.size).toBe(300)
+    for (const [source, holds] of [
+      [log, true],
+      [forked, false],
+    ] as const) {
+      const now = signedHead(source.note(600, fresh), later)
+      if (!now.ok) throw new Error(now.error)
+      expect(await continuity(kept.value, now.value, source.readTile)).toMatchObject({
+        value: [{ ok: holds }],
+      })
+    }
+    expect(signedHead(log.note(600), later).ok).toBe(false)
+    expect(seenHead(ORIGIN, { ...later, keys: [{ ...keyOf(edge), role: 'worker' }] }).ok).toBe(false)
+  })
+
+  test('T03 `log consistency` accepts an earlier checkpoint of a distrusted key, and no later one', async () => {
+    const fresh = newSigner()
+    const distrusts = { kid: edge.kid, from_ms: 0 }
+    const chain = [sealLink({ from_ms: 1, until_ms: 2, distrusts }, edge, fresh)]
+    const edges = edgeKeysOf(edge.x, chain)
+    if (!edges.ok) throw new Error(edges.error)
+    const files = {
+      keys: JSON.stringify({ ...keys, keys: edges.value, chain }),
+      old: log.note(8),
+      now: log.note(9, fresh),
+      stolen: log.note(9),
+      fork: forked.note(9, fresh),
+    }
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(state, name), text)
+    const command = LOG.find(({ words }) => words[1] === 'consistency')
+    const isConsistent = async (old: string, now: string, source: Log): Promise<unknown> => {
+      const api = async () => source.readTile({ level: 0, index: 0, width: 9 })
+      const args = { OLD: join(state, old), NEW: join(state, now) }
+      const given = { args, flags: { keys: join(state, 'keys') }, api, paint: paint(false) }
+      const done = await command?.run(given as never) // all that it reads of the edge is a tile
+      return done?.ok === true ? done.value.ok : done
+    }
+    expect(await isConsistent('old', 'now', log)).toBe(true)
+    expect(await isConsistent('old', 'stolen', log)).toBe(false)
+    expect(await isConsistent('old', 'fork', forked)).toBe(false)
   })
 
   test('a kept checkpoint that these keys have not signed is an error, and is not ignored', () => {

@@ -162,7 +162,7 @@ test('a call is proven under the head that most witnesses have cosigned', async 
   expect(log.edge.cosignedHead(5).size).toBe(7)
 })
 
-test('a witness that fails is asked again after longer and longer pauses, and delays no other witness', async () => {
+test('a witness that fails is asked again after longer and longer pauses, up to a day (`witness_pause_max_ms`), and delays no other witness', async () => {
   const log = new ShownLog([await newWitness('w0'), await newWitness('w1')])
   const { answer } = log
   log.answer = (witness, body) =>
@@ -172,16 +172,38 @@ test('a witness that fails is asked again after longer and longer pauses, and de
   expect(log.cosigned()).toEqual(['w1'])
   expect(log.edge.states()[0]).toMatchObject({ cosigned: null, failing: 'it answered with status 503' })
   const pauses: number[] = []
-  for (let i = 0; i < 12; i++) {
+  for (let i = 0; i < 18; i++) {
     pauses.push((log.alarms.at(-1) ?? 0) - Date.now())
     await log.ring()
   }
   expect(pauses.slice(0, 3)).toEqual([2_000, 4_000, 8_000])
-  expect(pauses.at(-1)).toBe(LIMITS.witness_pause_max_ms)
+  expect(pauses.slice(-2)).toEqual([86_400_000, 86_400_000])
   log.answer = answer
   await log.ring()
   expect(log.cosigned()).toEqual(['w0', 'w1'])
   expect(log.edge.states()[0]).toMatchObject({ failing: null })
+})
+
+test('a log that has grown asks a witness that fails within `witness_pause_grown_ms`, and then no sooner than before', async () => {
+  const log = new ShownLog([await newWitness('w0')])
+  const { answer } = log
+  log.answer = () => new Response('', { status: 503 })
+  log.grow(3)
+  for (let i = 0; i < 18; i++) await log.ring()
+  const pause = () => (log.alarms.at(-1) ?? 0) - Date.now()
+  expect(pause()).toBe(86_400_000)
+  log.start() // and was not in memory when it grew
+  log.grow(1)
+  expect(pause()).toBe(300_000)
+  vi.setSystemTime(Date.now() + 60_000)
+  log.grow(1)
+  expect(pause()).toBe(240_000)
+  await log.ring()
+  expect(pause()).toBe(86_400_000)
+  log.answer = answer
+  log.grow(1)
+  await log.ring()
+  expect(log.cosigned()).toEqual(['w0'])
 })
 
 test('an answer with a foreign, changed or missing cosignature counts as a failure', async () => {

@@ -252,13 +252,29 @@ describe('the key ring of an edge', () => {
     }
   })
 
-  test('a ring has at most four vault keys (`vault_keys`), and takes another one once the earlier ones are forgotten', async () => {
+  const theft = { kid: kidOf(JWK.x), from_ms: 0 }
+  const refused = (why: string) => ({ ok: false, error: expect.stringContaining(why) })
+
+  test('T03 rotations fill three of four places for keys of the vaults (`vault_keys_rotated`, `vault_keys`), and the last is for a distrust', async () => {
     let many = ring
-    for (let count = 1; count < 4; count++) many = value(await rotated(many, at(NOW + count)))
-    expect(await rotated(many, at(NOW + 9))).toEqual({
-      ok: false,
-      error: expect.stringContaining('keys forget'),
-    })
-    expect((await rotated(withoutFormerVaults(many), at(NOW + 9))).ok).toBe(true)
+    for (let count = 1; count < 3; count++) many = value(await rotated(many, at(NOW + count)))
+    expect(await rotated(many, at(NOW + 9))).toEqual(refused('keys forget'))
+    const safe = value(await rotated(many, at(NOW + 9, theft)))
+    expect(safe.vaults).toHaveLength(4)
+    expect(await rotated(safe, at(NOW + 9, theft))).toEqual(refused('keys forget'))
+    for (const distrusts of [null, theft])
+      expect((await rotated(withoutFormerVaults(safe), at(NOW + 9, distrusts))).ok).toBe(true)
+  })
+
+  test('T03 rotations bring an edge to 24 of its 32 keys (`edge_keys_rotated`), and the rest are for distrusts', async () => {
+    const next = async (from: KeyRing, distrusts: Terms['distrusts']) =>
+      withoutFormerVaults(value(await rotated(from, at(NOW, distrusts))))
+    let many = ring
+    for (let keys = 1; keys < 24; keys++) many = await next(many, null)
+    expect(edgeKeys(many)).toHaveLength(24)
+    expect(await rotated(many, at(NOW))).toEqual(refused('set up a new installation'))
+    for (let keys = 24; keys < 32; keys++) many = await next(many, theft)
+    expect(edgeKeys(many)).toHaveLength(32)
+    expect(await rotated(many, at(NOW, theft))).toEqual(refused('set up a new installation'))
   })
 })
