@@ -31,19 +31,15 @@ export class GroupCommit {
     })
   }
 
-  /**
-   * Syncs before each batch, even before the first. This writes the batch before it to the disk, and
-   * lets work join that arrives in the same turn of the event loop and would need its own sync.
-   */
   async #drain(): Promise<void> {
     this.#draining = true
     try {
-      do {
-        await this.#storage.sync()
+      while (this.#queue.length > 0) {
         const batch = this.#queue
         this.#queue = []
         for (const work of batch) work()
-      } while (this.#queue.length > 0)
+        await this.#storage.sync()
+      }
     } finally {
       this.#draining = false // a failing store ends the object; the next one starts from the disk
     }
