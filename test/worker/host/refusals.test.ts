@@ -38,13 +38,13 @@ const WITHOUT_BWRAP = without('/usr/bin/bwrap')
 test('as root the worker refuses every command', () => {
   expect(process.getuid?.(), 'this test must run as root; `npm test` in CI does').toBe(0)
   const node = join(ROOT, 'node_modules/.bin/node')
-  for (const command of ['run', 'enrol', 'doctor']) {
+  for (const command of ['run', 'enrol', 'rotate', 'doctor']) {
     const args = [join(ROOT, 'worker/main.ts'), command, '--config', join(lone.state.worker, 'worker.json')]
     const { status, stdout, stderr } = spawnSync(node, args, { encoding: 'utf8', input: '', timeout: 60_000 })
     expect([command, status]).toEqual([command, 1])
     expect(`${stdout}${stderr}`).toContain('does not run as root; start it as a dedicated user')
   }
-  expect(lone.edge.requests.map(({ route }) => route)).toEqual(['enrol'])
+  expect(lone.edge.requests.map(({ route }) => route)).toEqual(['keys', 'enrol'])
 })
 
 test.each(['darwin', 'win32'])(
