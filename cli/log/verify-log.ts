@@ -1,5 +1,5 @@
-// Verifies all evidence of a tenant, or of a period or a run, and the log that has it: each exported
-// call by itself, and that the log has exactly the ends of the calls and the tenant's own entries.
+// Verifies the evidence of a tenant, of a period or of a run: first each exported call, then that the
+// log has exactly the ends of these calls and the entries of the tenant's own journals.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Check } from '../../shared/evidence/checks.ts'

@@ -1,6 +1,6 @@
 // Reduces an ended call when the tenant's retention rule no longer keeps its output, its arguments or its
-// evidence. What is left of the latter is a tombstone: digests, state, times, and what usage and repeated
-// proposals need. Pure.
+// evidence. A call without its evidence is a tombstone: it keeps digests, state and times, and what usage
+// and repeated proposals need. Pure.
 
 import type { Removal } from '../../shared/evidence/removal.ts'
 import { type Failure, failure } from '../../shared/failures.ts'

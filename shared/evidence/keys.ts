@@ -40,7 +40,7 @@ export const Keys = z.strictObject({
   format: z.literal(KEYS_FORMAT),
   tenant: z.string().regex(PATTERNS.tenant),
   keys: z.array(KeyEntry),
-  /** For each edge key after the first, in order: signed by the key before it and by itself. */
+  /** One link for each edge key after the first, in order, signed by that key and the one before it. */
   chain: z.array(Envelope).max(LIMITS.edge_keys - 1),
 })
 export type Keys = z.infer<typeof Keys>

@@ -1,6 +1,6 @@
-// Promise: a bundle shows by itself that its call was journalled and logged as the statement says: each
-// part of journal, snapshot and log that does not fit is found, and named, even if the edge has made all
-// hashes and signatures again (J01, T01).
+// Promise: a bundle alone shows that its call was journalled and logged as the statement says. Each part
+// of journal, snapshot and log that does not fit is found and named, even if the edge has made all hashes
+// and signatures again (J01, T01).
 
 import { describe, expect, test } from 'vitest'
 import { sha256 } from '../../../shared/bytes/json.ts'
