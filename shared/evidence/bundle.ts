@@ -154,24 +154,20 @@ export function verifyAttestation(bundle: CallEvidence, keys: Keys, journalled_m
   if (!holds('the payload is in canonical form', utf8.decode(payload) === canonical(statement)))
     return { ok: false, checks }
   // A countersignature may come late, so only its earliest time is known.
-  const signed = { after_ms: execution.ended_at_ms }
+  const inTime = (name: string, key: Parameters<typeof keyAt>[1]): string | undefined => {
+    const found = keyAt(keys, key, { after_ms: execution.ended_at_ms })
+    const detail = found.ok ? undefined : found.error
+    holds(name, found.ok, '/predicate/execution/ended_at_ms', detail)
+    return found.ok ? found.value : undefined
+  }
   const required = new Map<string, string>()
   const kids = bundle.envelope.signatures.map(({ keyid }) => keyid)
   const edge = kids.find((kid) => keys.keys.some((key) => key.role === 'edge' && key.kid === kid))
   if (!holds('an edge key from the key file signed it', edge !== undefined) || edge === undefined)
     return { ok: false, checks }
-  const edgeKey = keyAt(keys, { kid: edge, role: 'edge' }, signed)
-  if (
-    !holds(
-      KEY_TIMES.edge,
-      edgeKey.ok,
-      '/predicate/execution/ended_at_ms',
-      edgeKey.ok ? undefined : edgeKey.error,
-    ) ||
-    !edgeKey.ok
-  )
-    return { ok: false, checks }
-  required.set(edge, edgeKey.value)
+  const edgeKey = inTime(KEY_TIMES.edge, { kid: edge, role: 'edge' })
+  if (edgeKey === undefined) return { ok: false, checks }
+  required.set(edge, edgeKey)
   const byWorker = !BY_EDGE.includes(execution.executor)
   if (byWorker) {
     const own = keys.keys.filter((key) => key.role === 'worker' && key.worker === grant?.worker)
@@ -185,18 +181,9 @@ export function verifyAttestation(bundle: CallEvidence, keys: Keys, journalled_m
       !used
     )
       return { ok: false, checks }
-    const workerKey = keyAt(keys, used, signed)
-    if (
-      !holds(
-        KEY_TIMES.worker,
-        workerKey.ok,
-        '/predicate/execution/ended_at_ms',
-        workerKey.ok ? undefined : workerKey.error,
-      ) ||
-      !workerKey.ok
-    )
-      return { ok: false, checks }
-    required.set(used.kid, workerKey.value)
+    const workerKey = inTime(KEY_TIMES.worker, used)
+    if (workerKey === undefined) return { ok: false, checks }
+    required.set(used.kid, workerKey)
   }
   const signers = byWorker ? 'exactly the worker and the edge signed it' : 'exactly the edge signed it'
   if (
