@@ -48,6 +48,8 @@ type OnEnd = (hash: string, call: string) => void
 /** `claim`: worker and fence of the claim under which the call runs, or ran. */
 type Claimed = { claim: string | null; hasEnded?: true }
 const NOBODY: OnEnd = () => undefined
+/** Entries of a journal that come one after the other. */
+type Span = { readonly first: number; last: number; hash: string }
 
 /** Collects what the parts prove together, one part after the other. */
 export class VerifiedExport {
@@ -65,9 +67,9 @@ export class VerifiedExport {
   readonly #removed = new Map<string, { readonly run: string; readonly seq: number; readonly rule: number }>()
   /** For each run, the last entry that was removed of its journal. */
   readonly #removedUpTo = new Map<string, number>()
-  /** Each call as the journals have it, and for each run the last entry that was followed. */
+  /** Each call as the journals have it, and for each run the entries that were followed. */
   readonly #claimed = new Map<string, Claimed>()
-  readonly #followed = new Map<string, { readonly seq: number; readonly hash: string }>()
+  readonly #followed = new Map<string, Span[]>()
   readonly #onEnd: OnEnd
   files = 0
   #calls = 0
@@ -139,31 +141,38 @@ export class VerifiedExport {
       const chain = checkChain(list, (hash) => this.#reached.has(`${run} ${hash}`))
       if (!chain.ok) this.fail(JOURNALS, `${file}, ${run}`, chain.error)
       else this.#reached.add(`${run} ${list.at(-1)?.hash}`)
-      for (const entry of list) this.#follow(entry, run, `${file}, ${run}`)
+      const spans = this.#followed.get(run) ?? []
+      this.#followed.set(run, spans)
+      for (const entry of list) this.#follow(entry, spans, `${file}, ${run}`)
     }
   }
 
-  /** L2, L4: the claims and the end of each call. Another edition of a part has the same entries again. */
-  #follow({ seq, hash, call, kind, body }: JournalEntry, run: string, at: string): void {
+  /**
+   * L2, L4: the claims and the end of each call. Another edition of a part may have the same entries
+   * again, and entries before those in `spans`, which the retention rule removed between two exports.
+   */
+  #follow({ seq, hash, call, kind, body }: JournalEntry, spans: Span[], at: string): void {
     const { attestation } = body
     if (typeof attestation === 'string') this.#named.add(attestation)
-    const last = this.#followed.get(run) ?? GENESIS
-    if (seq === last.seq && hash !== last.hash)
+    const known = spans.find(({ first, last }) => first <= seq && seq <= last)
+    if (known?.last === seq && known.hash !== hash)
       this.fail(JOURNALS, at, `two parts have different entries ${seq}`)
-    if (seq <= last.seq) return
-    this.#followed.set(run, { seq, hash })
+    if (known !== undefined) return
+    const before = spans.find(({ last }) => last === seq - 1)
+    if (before === undefined) spans.push({ first: seq, last: seq, hash })
+    else Object.assign(before, { last: seq, hash })
     if (call === null) return
-    const known: Claimed = this.#claimed.get(call) ?? { claim: null }
-    this.#claimed.set(call, known)
-    if (known.hasEnded) this.fail(ENDS, at, `entry ${seq} comes after the end of ${call}`)
+    const claimed: Claimed = this.#claimed.get(call) ?? { claim: null }
+    this.#claimed.set(call, claimed)
+    if (claimed.hasEnded) this.fail(ENDS, at, `entry ${seq} comes after the end of ${call}`)
     if (kind === 'claimed') {
-      if (known.claim !== null)
+      if (claimed.claim !== null)
         this.fail(GRANTS, at, `entry ${seq} claims ${call}, which was already claimed`)
-      known.claim = claimOf(body)
+      claimed.claim = claimOf(body)
     }
-    if (kind === 'worker_lost') known.claim = null
+    if (kind === 'worker_lost') claimed.claim = null
     if (typeof attestation !== 'string') return
-    known.hasEnded = true
+    claimed.hasEnded = true
     this.#onEnd(hash, call)
   }
 

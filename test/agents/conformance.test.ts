@@ -1,12 +1,13 @@
 // Promise: the edge passes the official conformance suite of MCP in both revisions, for its own tools
 // and in front of a protected server, except for what the baseline lists with a reason.
 
+import { isDeepStrictEqual } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Stack } from '../../infra/stack.ts'
 import { Fixtures } from '../support/fixtures.ts'
 import { startTestStack } from '../support/stack/stack.ts'
-import { expectedOf, type Target } from './conformance/baseline.ts'
-import { type Findings, type Revision, runSuite } from './conformance/suite.ts'
+import { expectedOf } from './conformance/baseline.ts'
+import { type Findings, runSuite } from './conformance/suite.ts'
 import { ConformanceTarget } from './conformance/target.ts'
 
 const RUNS = [
@@ -18,6 +19,7 @@ const RUNS = [
 
 let stack: Stack
 const targets: ConformanceTarget[] = []
+const urls = new Map<string, string>()
 /** They run at the same time, because the suite mostly waits. */
 const runs = new Map<string, Promise<Findings>>()
 beforeAll(async () => {
@@ -33,6 +35,7 @@ beforeAll(async () => {
     const { url } = target === 'own tools' ? native : revision === '2025-11-25' ? older : newer
     const run = runSuite(revision, url)
     run.catch(() => undefined) // its test reports it
+    urls.set(`${target} ${revision}`, url)
     runs.set(`${target} ${revision}`, run)
   }
 })
@@ -42,9 +45,7 @@ afterAll(async () => {
 })
 
 /** The checks that did not pass; those that nobody expects say why. */
-async function failuresOf(target: Target, revision: Revision) {
-  const expected = expectedOf(revision, target)
-  const found = (await runs.get(`${target} ${revision}`)) ?? {}
+function failuresOf(found: Findings, expected: ReturnType<typeof expectedOf>) {
   const failures = Object.entries(found).map(([scenario, checks]): [string, string[]] => [
     scenario,
     Object.entries(checks)
@@ -55,6 +56,13 @@ async function failuresOf(target: Target, revision: Revision) {
 }
 
 test.each(RUNS)('%s pass the conformance suite of %s, except for the baseline', async (target, revision) => {
-  const failures = await failuresOf(target, revision)
-  expect(failures).toEqual(expectedOf(revision, target))
+  const name = `${target} ${revision}`
+  const expected = expectedOf(revision, target)
+  let failures = failuresOf((await runs.get(name)) ?? {}, expected)
+  // The suite waits 600 ms for some answers, which is too short while all runs share a busy machine.
+  if (!isDeepStrictEqual(failures, expected)) {
+    await Promise.allSettled(runs.values())
+    failures = failuresOf(await runSuite(revision, urls.get(name) ?? ''), expected)
+  }
+  expect(failures).toEqual(expected)
 })

@@ -56,7 +56,8 @@ const query = <T>(file: string, sql: string, ...values: string[]): T[] => {
   try {
     return db.prepare(sql).all(...values) as T[]
   } catch (thrown) {
-    if (/locked|readonly|no such table/.test(String(thrown))) return [] // the edge is changing the file
+    // The edge is changing the file, or has just deleted it.
+    if (/locked|readonly|no such table|disk I\/O error/.test(String(thrown))) return []
     throw thrown
   } finally {
     db.close()

@@ -3,7 +3,7 @@
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { verifyExport } from '../../../cli/calls/verify-export.ts'
 import { sha256 } from '../../../shared/bytes/json.ts'
@@ -20,23 +20,20 @@ const [FIRST, SECOND] = [`call_${ULID}_1`, `call_${ULID}_2`]
 const FORGER: Signer = { ...STRANGER, kid: EDGE.kid }
 const REMOVED = { at_ms: 1_763_000_000_000, rule: 3, days: 30 }
 
-/** The journal of two calls: the first was denied, the second waits. */
-const journal: JournalEntry[] = []
-for (const [kind, call, body] of [
-  ['allowed', FIRST, {}],
-  ['denied', FIRST, { attestation: 'att_1' }],
-  ['approval_requested', SECOND, {}],
-] as const) {
-  const entry = {
-    seq: journal.length + 1,
-    at_ms: 1,
-    kind,
-    call,
-    body,
-    prev: journal.at(-1)?.hash ?? GENESIS.hash,
+type Event = Pick<JournalEntry, 'kind' | 'call' | 'body'>
+function journalOf(...events: Event[]): JournalEntry[] {
+  const journal: JournalEntry[] = []
+  for (const event of events) {
+    const entry = { seq: journal.length + 1, at_ms: 1, ...event, prev: journal.at(-1)?.hash ?? GENESIS.hash }
+    journal.push({ ...entry, hash: entryHash(entry) })
   }
-  journal.push({ ...entry, hash: entryHash(entry) })
+  return journal
 }
+const ALLOWED: Event = { kind: 'allowed', call: FIRST, body: {} }
+const DENIED: Event = { kind: 'denied', call: FIRST, body: { attestation: 'att_1' } }
+const ASKED: Event = { kind: 'approval_requested', call: SECOND, body: {} }
+/** The journal of two calls: the first was denied, the second waits. */
+const journal = journalOf(ALLOWED, DENIED, ASKED)
 const at = (seq: number) => ({ seq, hash: journal[seq - 1]?.hash ?? '' })
 
 const ofCall = (more: object = {}) =>
@@ -71,11 +68,14 @@ const run: ExportLine = {
     journal: { seq: 3, head: at(3).hash },
   },
 }
-const entries = (...some: readonly number[]) =>
-  some.map((seq) => ({ kind: 'entry', run: RUN, entry: journal[seq - 1] }) as ExportLine)
+const lineOf = (entry: JournalEntry | undefined) => ({ kind: 'entry', run: RUN, entry }) as ExportLine
+const entries = (...some: readonly number[]) => some.map((seq) => lineOf(journal[seq - 1]))
 
-/** Verifies an export of these lines; returns the names of the checks that fail, and what it is about. */
-function verify(lines: readonly ExportLine[]) {
+/** Verifies a part with these lines; returns the names of the checks that fail, and what it is about. */
+const verify = (lines: readonly ExportLine[]) => verifyEditions([lines])
+
+/** The same for several editions of the part, whose digests decide in which order they are read. */
+function verifyEditions(editions: readonly (readonly ExportLine[])[]) {
   const dir = mkdtempSync(join(tmpdir(), 'countersign-verify-'))
   onTestFinished(() => rmSync(dir, { recursive: true }))
   const part: ExportLine = {
@@ -85,10 +85,11 @@ function verify(lines: readonly ExportLine[]) {
     object: RUN,
     from: '0.0.0',
   }
-  const text = `${[part, ...lines, { kind: 'end', next: null }].map((one) => JSON.stringify(one)).join('\n')}\n`
-  const file = join(dir, RUN, `0.0.0-${sha256(text)}.jsonl`)
-  mkdirSync(dirname(file))
-  writeFileSync(file, text)
+  mkdirSync(join(dir, RUN))
+  for (const lines of editions) {
+    const text = `${[part, ...lines, { kind: 'end', next: null }].map((one) => JSON.stringify(one)).join('\n')}\n`
+    writeFileSync(join(dir, RUN, `0.0.0-${sha256(text)}.jsonl`), text)
+  }
   const { checks, about } = verifyExport(dir, KEYS)
   return {
     failed: checks.flatMap(({ name, ok }) => (ok ? [] : [name.split(' ').slice(0, 4).join(' ')])),
@@ -139,4 +140,26 @@ test('J01 evidence counts as removed only if the edge signed its removal', () =>
     [[run, line(ofJournal(2)), line(ofCall())], [whole]],
   ]
   for (const [lines, expected] of cases) expect(verify(lines).failed).toEqual(expected)
+})
+
+test('an entry that was removed between two exports is checked in whichever order their files are read', () => {
+  const [first, second, third] = journalOf(DENIED, DENIED, ASKED)
+  const [before, after] = [second, third].map((entry) => ({ seq: entry?.seq ?? 0, hash: entry?.hash ?? '' }))
+  const runWith = (created_at_ms: number, head = after): ExportLine =>
+    ({
+      kind: 'run',
+      run: { ...run.run, created_at_ms, journal: { seq: head?.seq, head: head?.hash } },
+    }) as ExportLine
+  const tombstones = [
+    ofCall({ removed: { ...ofCall().removed, entry: before, head: before } }),
+    { ...ofJournal(2), head: before } as Tombstone,
+  ].map((tombstone) => line(tombstone))
+  // The time changes the digests of the files, and these their order.
+  for (let time = 1; time <= 8; time++)
+    expect(
+      verifyEditions([
+        [runWith(time, before), lineOf(first), lineOf(second)],
+        [runWith(time), ...tombstones, lineOf(third)],
+      ]).failed,
+    ).toEqual(['no call has a'])
 })
