@@ -217,7 +217,7 @@ export function edgeSpec(state: State, build: EdgeBuild, at: EdgeEndpoints): Chi
     cwd: state.edge,
     log: join(state.log, 'edge.log'),
     ready: () => answersReady(url),
-    readyWithin_ms: 30_000,
+    readyWithin_ms: 120_000,
     // Nothing is lost by a quick stop: every fact is on disk before it is answered. Only waiting
     // callers are cut off.
     stopWithin_ms: 1_000,

@@ -113,6 +113,13 @@ export const LIMITS = {
    * that ask again do so within minutes.
    */
   seal_after_s: 3600,
+  /**
+   * Objects of one process that seal at a time, and for how long one counts if its end is not seen. The
+   * others ask again, this long after each other: reading one from the disk takes 1 to 2 ms.
+   */
+  sealings_at_once: 4,
+  sealing_ms: 60_000,
+  sealing_wait_ms: 10,
   /** A part of an archive entry before compression, unless one row is larger. Between parts others run. */
   archive_part_chars: 64 * KiB,
   /** The compressed rows of one run: a read may need all. An object with a larger run is not sealed. */

@@ -13,7 +13,7 @@ import { GroupCommit } from '../../platform/group-commit.ts'
 import { handleDueCalls } from '../commands/handle-due.ts'
 import { RunContext } from '../context.ts'
 import { Archived } from '../sealing/archived.ts'
-import { sealIfRested } from '../sealing/sealing.ts'
+import { sealIfRested, sealInTurn } from '../sealing/sealing.ts'
 import { Backoff } from './backoff.ts'
 import { exportBeforeRemoval } from './export.ts'
 import { LogDelivery } from './log-delivery.ts'
@@ -134,17 +134,17 @@ export class Runs {
    */
   async alarm(): Promise<void> {
     if (this.#alarm.rang()) for (const { run } of this.#held.values()) run.leases.restartAll()
-    await this.#workOff()
+    await this.#workOff(sealInTurn)
   }
 
   /** Something was removed of all calls: their entry is replaced now. */
   async sealAgain(): Promise<void> {
     this.unsealedAt = 0
-    await this.#workOff()
+    await this.#workOff(sealIfRested)
   }
 
   /** Does what is due, delivers news, and seals the object if it has rested. */
-  async #workOff(): Promise<void> {
+  async #workOff(seal: typeof sealInTurn): Promise<void> {
     if (!this.store.tables.exist) return
     if (await isDeleted(this.env, this.archived.tenant)) return this.erase()
     const due = isShared(this.archived.object) ? this.store.runsDue(Date.now()) : this.store.runs
@@ -153,7 +153,7 @@ export class Runs {
     const next = this.store.nextDue()
     const soonest = handled.includes(false) ? Date.now() + RETRY_MS : 0
     if (next !== null) this.arm(Math.max(next, soonest))
-    this.#sealing = sealIfRested(this)
+    this.#sealing = seal(this)
     await this.#sealing
   }
 

@@ -12,6 +12,7 @@ import type { ObjectStore } from '../object/object-store.ts'
 import type { Archived } from './archived.ts'
 import { partsOf, type RowSource } from './entry-parts.ts'
 import { mayRest } from './rest.ts'
+import { SealingTurns } from './turns.ts'
 
 /** The part of an object's runs that sealing needs. */
 type Runs = {
@@ -30,20 +31,37 @@ type Runs = {
 /** About how many bytes of compressed parts one message to the archive has. */
 const MESSAGE_BYTES = 256 * 1024
 
-/** Called by the alarm. Seals the object, or sets the alarm for when it may be sealed. */
+const TURNS = new SealingTurns()
+
+/** Called by the alarm. Seals the object, or sets the alarm for when it may be sealed or has a turn. */
+export async function sealInTurn(runs: Runs): Promise<void> {
+  const rested = restedAt(runs)
+  if (rested === null) return
+  if (Date.now() < rested) return runs.arm(rested)
+  const turn = await TURNS.take(Date.now(), () => sealIfRested(runs))
+  if (turn !== null) runs.arm(turn)
+}
+
+/** The same without a turn. */
 export async function sealIfRested(runs: Runs): Promise<void> {
   const { store, env } = runs
-  if (!store.tables.exist || runs.isErased) return
-  const { sealAfterMs } = identityOf(env)
-  const changed = Math.max(store.lastEntryAt(), runs.unsealedAt)
+  const rested = restedAt(runs)
+  if (rested === null) return
   // Checked first, so that the alarm of a busy object reads nothing else.
-  if (Date.now() < changed + sealAfterMs) return runs.arm(changed + sealAfterMs)
+  if (Date.now() < rested) return runs.arm(rested)
   if (!mayRest(await runs.isDelivered(), store.nextDue())) return
+  const { sealAfterMs } = identityOf(env)
   const again = await seal(runs, Date.now() - sealAfterMs).catch((thrown: unknown) => {
     logError(thrown)
     return Date.now()
   })
   if (again !== null && !runs.isErased) runs.arm(again + sealAfterMs)
+}
+
+/** Null if there is nothing to seal. */
+function restedAt({ store, env, unsealedAt, isErased }: Runs): number | null {
+  if (!store.tables.exist || isErased) return null
+  return Math.max(store.lastEntryAt(), unsealedAt) + identityOf(env).sealAfterMs
 }
 
 /**

@@ -6,6 +6,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { expect, test } from 'vitest'
 import { namesOf, type Page, type Row, sealIndex, sealPart } from '../../../edge/archive/entry.ts'
 import { mayRest } from '../../../edge/run/sealing/rest.ts'
+import { SealingTurns } from '../../../edge/run/sealing/turns.ts'
 import { ROOT } from '../../../infra/state.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { objectOn } from '../../support/stack/object-storage.ts'
@@ -15,6 +16,33 @@ test.each([
   ['with a live call, a client that is gone or a file', true, 1],
 ])('a run %s is not sealed', (_, isDelivered, nextDue) => {
   expect([mayRest(isDelivered, nextDue), mayRest(true, null)]).toEqual([false, true])
+})
+
+test('`sealings_at_once` objects seal at a time, the others ask again one after the other', async () => {
+  const turns = new SealingTurns()
+  const endings: Array<() => void> = []
+  const begin = (now: number) => turns.take(now, () => new Promise((end) => endings.push(end)))
+  const first = [begin(1_000), begin(1_000), begin(1_000), begin(1_000)]
+  expect([LIMITS.sealings_at_once, endings.length]).toEqual([4, 4])
+  expect(await Promise.all([begin(1_000), begin(1_000), begin(1_500)])).toEqual([1_010, 1_020, 1_510])
+  expect(LIMITS.sealing_wait_ms).toBe(10)
+  for (const end of endings) end()
+  expect(await Promise.all(first)).toEqual([null, null, null, null])
+
+  const failed = turns.take(2_000, () => Promise.reject(new Error('the disk is full')))
+  await expect(failed).rejects.toThrow('the disk is full')
+  for (let i = 0; i < 4; i++) void begin(2_000)
+  expect([endings.length, await begin(2_000)]).toEqual([8, 2_010])
+})
+
+test('a turn whose end is not seen counts for `sealing_ms`', async () => {
+  const turns = new SealingTurns()
+  const lost = () => turns.take(0, () => new Promise(() => undefined))
+  for (let i = 0; i < LIMITS.sealings_at_once; i++) void lost()
+  const begun: number[] = []
+  const at = (now: number) => turns.take(now, async () => void begun.push(now))
+  expect([await at(60_000), await at(60_001), begun]).toEqual([60_010, null, [60_001]])
+  expect(LIMITS.sealing_ms).toBe(60_000)
 })
 
 type Store = {
