@@ -113,10 +113,7 @@ export const LIMITS = {
    * that ask again do so within minutes.
    */
   seal_after_s: 3600,
-  /**
-   * Objects of one process that seal at a time, and for how long one counts if its end is not seen. The
-   * others ask again, this long after each other: reading one from the disk takes 1 to 2 ms.
-   */
+  /** Objects of one process that seal at a time; how long a lost one counts; when the next asks again. */
   sealings_at_once: 4,
   sealing_ms: 60_000,
   sealing_wait_ms: 10,
