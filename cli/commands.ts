@@ -20,6 +20,7 @@ import { backup } from './host/backup.ts'
 import { EDGE_KEYS } from './host/edge-keys.ts'
 import { restore } from './host/restore.ts'
 import { LOG } from './log/commands.ts'
+import { journal } from './log/journal.ts'
 import { POLICY_CHECKS } from './policy/check.ts'
 import { explain } from './policy/explain.ts'
 import { POLICY } from './policy/policy.ts'
@@ -44,6 +45,7 @@ export const COMMANDS: readonly Command[] = [
   verify,
   exportRuns,
   ...LOG,
+  journal,
   ...EXPORT_TARGET,
   ...APPROVALS,
   ...EDITS,

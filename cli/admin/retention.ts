@@ -53,28 +53,6 @@ const set = command({
   },
 })
 
-const log = command({
-  words: ['retention', 'log'],
-  args: {},
-  flags: { after: { value: 'NUMBER', what: 'only entries after this one (default: 0)' } },
-  does: 'List who changed the retention rule, and put or lifted legal holds, when and why',
-  key: 'operator',
-  async run({ flags, api, paint }) {
-    const entries = await api('readTenantJournal', { query: { after: Number(flags.after ?? 0) } })
-    if (!entries.ok) return entries
-    const rows = entries.value.items.map(({ seq, at_ms, kind, body }) => [
-      String(seq),
-      time(at_ms),
-      kind,
-      inline(String(body['subject'] ?? JSON.stringify(body['keep']))),
-      inline(String(body['reason'] ?? '')),
-      inline(String(body['by'])),
-    ])
-    const text = listing(paint, ['', 'at', 'event', 'of', 'reason', 'by'], rows, 'no events')
-    return ok({ ok: true, json: entries.value.items, text })
-  },
-})
-
 const holds = command({
   words: ['holds', 'list'],
   args: {},
@@ -126,4 +104,4 @@ const rowOf = ({ subject, reason, by, at_ms }: Hold): string[] => [
   time(at_ms),
 ]
 
-export const RETENTION: readonly Command[] = [show, set, log, holds, put, lift]
+export const RETENTION: readonly Command[] = [show, set, holds, put, lift]

@@ -38,7 +38,10 @@ export const verify: Command = command({
     ...KEY_FILES,
     ...WITNESS_FLAGS,
     call: { value: 'CALL', what: 'also check that the bundle is about this call' },
-    journal: { value: 'FILE', what: 'check a journal instead, from `countersign runs journal -o`' },
+    journal: {
+      value: 'FILE',
+      what: 'check a journal instead, from `countersign runs journal -o` or `countersign journal -o`',
+    },
     export: {
       value: 'PATH',
       what: 'check exported runs instead: a file, or a folder with all of them, from `countersign export`',

@@ -30,7 +30,7 @@ export const channelRoutes: Verbs<RouteNames> = {
     return put.ok ? ok({ ...put.value, warnings: unknownIn(caller.directory, put.value.channel) }) : put
   },
   async deleteChannel({ env, caller, params }) {
-    return channelsOf(env, caller).remove(params.name)
+    return channelsOf(env, caller).remove(params.name, caller.principal.name)
   },
   async testChannel({ env, caller, params }) {
     return channelsOf(env, caller).test(params.name, caller.principal.name)

@@ -23,8 +23,8 @@ export const exportRoutes: Verbs<keyof typeof EXPORTS> = {
     const target = await tenantObject(env, directory.tenant).exportTarget()
     return target === null ? err(NO_TARGET) : ok(target.shown)
   },
-  async deleteExportTarget({ env, caller: { directory } }) {
-    return tenantObject(env, directory.tenant).deleteExportTarget()
+  async deleteExportTarget({ env, caller: { directory, principal } }) {
+    return tenantObject(env, directory.tenant).deleteExportTarget(principal.name)
   },
   async readExport({ env, caller, params, query }) {
     const part = await partOf(env, caller, params.run, query.from)

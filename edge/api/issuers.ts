@@ -47,7 +47,7 @@ export const issuerRoutes: Verbs<RouteNames> = {
     return put.ok ? ok(shown(incoming, put.value)) : put
   },
   async deleteIssuer(incoming) {
-    return tenantOf(incoming).deleteIssuer(incoming.params.name)
+    return tenantOf(incoming).deleteIssuer(incoming.params.name, incoming.caller.principal.name)
   },
   async testToken({ env, caller, body }) {
     return judgeToken(body.token.trim(), caller.directory, env)

@@ -143,7 +143,7 @@ export const operatorRoutes: Verbs<RouteNames> = {
   },
 
   async deleteTool({ env, caller, params }) {
-    return tenantOf(env, caller).deleteTool(params.name)
+    return tenantOf(env, caller).deleteTool(params.name, caller.principal.name)
   },
 
   async putAgent({ env, caller, params, body }) {
@@ -151,7 +151,7 @@ export const operatorRoutes: Verbs<RouteNames> = {
     return saved.ok ? ok(withSecrets(env, caller, saved.value)) : saved
   },
   async rotateAgentWebhook({ env, caller, params }) {
-    const saved = await tenantOf(env, caller).rotateAgentWebhook(params.name)
+    const saved = await tenantOf(env, caller).rotateAgentWebhook(params.name, caller.principal.name)
     return saved.ok ? ok(withSecrets(env, caller, saved.value)) : saved
   },
   async listAgentDeliveries({ env, caller, params, query }) {
@@ -169,15 +169,15 @@ export const operatorRoutes: Verbs<RouteNames> = {
     })
   },
   async rotateAgentKey({ env, caller, params }) {
-    const saved = await tenantOf(env, caller).rotateAgentKey(params.name)
+    const saved = await tenantOf(env, caller).rotateAgentKey(params.name, caller.principal.name)
     return saved.ok ? ok({ ...saved.value.spec, ...keyFieldsOf(saved.value) }) : saved
   },
   async deleteAgent({ env, caller, params }) {
-    return tenantOf(env, caller).deleteAgent(params.name)
+    return tenantOf(env, caller).deleteAgent(params.name, caller.principal.name)
   },
 
   async putOperator({ env, caller, params, body }) {
-    const saved = await tenantOf(env, caller).putOperator(params.name, body)
+    const saved = await tenantOf(env, caller).putOperator(params.name, body, caller.principal.name)
     return saved.ok ? ok({ ...saved.value.spec, ...keyFieldsOf(saved.value) }) : saved
   },
   async listOperators({ env, caller }) {
@@ -189,15 +189,15 @@ export const operatorRoutes: Verbs<RouteNames> = {
     })
   },
   async rotateOperatorKey({ env, caller, params }) {
-    const saved = await tenantOf(env, caller).rotateOperatorKey(params.name)
+    const saved = await tenantOf(env, caller).rotateOperatorKey(params.name, caller.principal.name)
     return saved.ok ? ok({ ...saved.value.spec, ...keyFieldsOf(saved.value) }) : saved
   },
   async deleteOperator({ env, caller, params }) {
-    return tenantOf(env, caller).deleteOperator(params.name)
+    return tenantOf(env, caller).deleteOperator(params.name, caller.principal.name)
   },
 
   async createEnrolment({ env, caller, body }) {
-    return ok(await tenantOf(env, caller).createEnrolment(body.pool))
+    return ok(await tenantOf(env, caller).createEnrolment(body.pool, caller.principal.name))
   },
   async listWorkers({ env, caller }) {
     return ok({
@@ -209,7 +209,7 @@ export const operatorRoutes: Verbs<RouteNames> = {
     return worker === undefined ? err(failure('not_found', 'no such worker')) : ok(worker)
   },
   async revokeWorker({ env, caller, params, query: { distrusted_from_ms = null } }) {
-    return tenantOf(env, caller).revokeWorker(params.worker, distrusted_from_ms)
+    return tenantOf(env, caller).revokeWorker(params.worker, distrusted_from_ms, caller.principal.name)
   },
 }
 

@@ -11,7 +11,7 @@ export const secretRoutes: Verbs<'listSecrets' | 'putSecret' | 'deleteSecret'> =
   async putSecret({ env, caller: { directory, principal }, params, body }) {
     return tenantObject(env, directory.tenant).putSecret(params.name, body, principal.name)
   },
-  async deleteSecret({ env, caller: { directory }, params }) {
-    return tenantObject(env, directory.tenant).deleteSecret(params.name)
+  async deleteSecret({ env, caller: { directory, principal }, params }) {
+    return tenantObject(env, directory.tenant).deleteSecret(params.name, principal.name)
   },
 }

@@ -17,8 +17,8 @@ export const standingRoutes: Verbs<'listStanding' | 'revokeStanding' | 'resetSes
     return ok({ items: await listStandingAnswers(env, directory) })
   },
 
-  async revokeStanding({ env, caller: { directory }, params }) {
-    const revoked = await revokeStandingAnswer(env, directory, params.id)
+  async revokeStanding({ env, caller: { directory, principal }, params }) {
+    const revoked = await revokeStandingAnswer(env, directory, params.id, principal.name)
     return revoked.ok ? ok({ done: true }) : revoked
   },
 
@@ -26,12 +26,15 @@ export const standingRoutes: Verbs<'listStanding' | 'revokeStanding' | 'resetSes
     const agent = namedAgent(caller, body.agent)
     if (!agent.ok) return agent
     const { tenant, name } = agent.value
-    const onlyDecision = caller.principal.kind === 'Agent' ? 'approve' : undefined // an agent can't revoke an operator's denial
+    const isAgent = caller.principal.kind === 'Agent'
+    const only = isAgent ? 'approve' : undefined // an agent can't revoke an operator's denial
     // The list has all answers. A session without any gets no request, which would make its object for good.
     const listed = await tenantObject(env, tenant).standing()
-    const hasSome = listed.some((standing) => standing.agent === name && standing.session === session)
-    const of = { tenant, agent: name, session }
-    return ok({ ended: hasSome ? await sessionObject(env, of).reset(onlyDecision) : 0 })
+    const its = listed.filter((standing) => standing.agent === name && standing.session === session)
+    if (!its.some(({ decision }) => decision === (only ?? decision))) return ok({ ended: 0 })
+    const by = isAgent ? `agent ${name}` : caller.principal.name
+    await tenantObject(env, tenant).recordAhead(['session.reset', by, { agent: name, session }])
+    return ok({ ended: await sessionObject(env, { tenant, agent: name, session }).reset(only) })
   },
 }
 
@@ -48,9 +51,12 @@ export async function revokeStandingAnswer(
   env: Env,
   { tenant }: LoadedDirectory,
   id: string,
+  by: string,
 ): Promise<Result<Standing>> {
   const standing = await tenantObject(env, tenant).readStanding(id)
   if (standing === undefined) return err(failure('not_found', 'no standing answer has this id'))
+  const { agent, session } = standing
+  await tenantObject(env, tenant).recordAhead(['standing.revoked', by, { standing: id, agent, session }])
   await sessionObject(env, { tenant, ...standing }).revoke([id])
   return ok(standing)
 }

@@ -19,7 +19,7 @@ import type {
 } from '../../shared/wire/channels.ts'
 import type { AgentDelivery } from '../../shared/wire/principals.ts'
 import type { Env } from '../bindings.ts'
-import { identityOf, outboundNetwork } from '../bindings.ts'
+import { DEFAULT_TENANT, identityOf, outboundNetwork, tenantObject } from '../bindings.ts'
 import { authorize } from '../decision/decide.ts'
 import { type AgentEvent, isSubscribed } from '../directory/agent-webhook.ts'
 import { directoryOf } from '../directory/directory.ts'
@@ -62,10 +62,16 @@ export class ChannelObject extends DurableObject<Env> {
   }
 
   async put(name: string, spec: ChannelSpec, by: string): Promise<Result<Channel>> {
-    const fault = mediumOf(spec).fault(this.#loopback)
+    const medium = mediumOf(spec)
+    const fault = medium.fault(this.#loopback)
     if (fault !== undefined) return err(failure('channel_refused', fault))
-    if (this.#store.channel(name) === undefined && this.#store.channels().length >= LIMITS.channels)
-      return err(failure('limit_reached', `there are already ${LIMITS.channels} channels, the maximum`))
+    const before = this.#room(name)
+    if (!before.ok) return before
+    const isSame = before.value !== undefined && digestOf(before.value.spec) === digestOf(spec)
+    const about = { channel: name, kind: spec.kind, spec_sha256: digestOf(medium.shown) }
+    if (!isSame) await this.#tenant.recordAhead(['channel.put', by, about])
+    const room = this.#room(name) // another channel may have been added in the meantime
+    if (!room.ok) return room
     const row = { name, spec, by, at: Date.now() }
     this.#store.putChannel(name, spec, by, row.at)
     this.#outbox.forgetPause(name)
@@ -74,8 +80,22 @@ export class ChannelObject extends DurableObject<Env> {
     return ok(channelOf(row))
   }
 
-  async remove(name: string): Promise<Result<{ done: true }>> {
+  /** The channel, which may not exist yet if there is room for it. */
+  #room(name: string): Result<ChannelRow | undefined> {
+    const known = this.#store.channel(name)
+    return known === undefined && this.#store.channels().length >= LIMITS.channels
+      ? err(failure('limit_reached', `there are already ${LIMITS.channels} channels, the maximum`))
+      : ok(known)
+  }
+
+  /** It gets the entry of a change before the change is made, so that no change is without one. */
+  get #tenant() {
+    return tenantObject(this.env, this.ctx.id.name ?? DEFAULT_TENANT)
+  }
+
+  async remove(name: string, by: string): Promise<Result<{ done: true }>> {
     if (this.#store.channel(name) === undefined) return err(NO_CHANNEL)
+    await this.#tenant.recordAhead(['channel.removed', by, { channel: name }])
     const due = (): DeliveryRow[] => this.#store.inState(name, ['due'])
     this.#store.inTransaction(() => {
       this.#store.removeChannel(name)

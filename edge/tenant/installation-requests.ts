@@ -56,7 +56,7 @@ export class InstallationRequests extends RpcTarget {
 
   /** The runs of a deleted tenant are removed without an export from now on. */
   async forgoExport(): Promise<void> {
-    if (this.#store.state() === 'deleted') this.#home.exportTarget.remove()
+    if (this.#store.state() === 'deleted') this.#home.exportTarget.forgo()
   }
 
   /** How many legal holds there are: a tenant under hold is not deleted. */

@@ -1,24 +1,26 @@
-// A tenant's issuers of tokens. A write goes through the TenantObject's `change`, so the next
-// request sees it, wherever it arrives.
+// A tenant's issuers of tokens. A write is recorded in the tenant's journal, and the next request sees
+// it, wherever it arrives.
 
 import { asc, count, eq } from 'drizzle-orm'
+import { digestOf } from '../../shared/bytes/json.ts'
 import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { IssuerSpec } from '../../shared/wire/issuers.ts'
 import type { HeldIssuer } from '../directory/trusted-issuer.ts'
-import type { Change, Database } from '../platform/database.ts'
+import type { Database } from '../platform/database.ts'
+import type { RecordedChange } from './journal-store.ts'
 import { issuers } from './tables.ts'
 
 export type IssuerRecord = IssuerSpec & { name: string; put_by: string; put_at_ms: number }
 
 export class IssuerStore {
-  readonly #change: Change
+  readonly #record: RecordedChange
   readonly #db: Database
 
-  constructor(db: Database, change: Change) {
-    this.#change = change
+  constructor(db: Database, record: RecordedChange) {
+    this.#record = record
     this.#db = db
   }
 
@@ -48,22 +50,26 @@ export class IssuerStore {
       return err(
         failure('conflict', `\`${same.name}\` is this issuer already; change that one, or remove it first`),
       )
-    const isNew = this.#db.select().from(issuers).where(eq(issuers.name, name)).get() === undefined
+    const known = this.#db.select().from(issuers).where(eq(issuers.name, name)).get()
     const held = this.#db.select({ n: count() }).from(issuers).get()?.n ?? 0
-    if (isNew && held >= LIMITS.issuers)
+    if (known === undefined && held >= LIMITS.issuers)
       return err(failure('limit_reached', `a tenant can have at most ${LIMITS.issuers} issuers`))
     const agents = Object.fromEntries(spec.rules.map(({ agent }) => [agent, createdAt.get(agent) ?? 0]))
+    if (known !== undefined && digestOf([known.spec, known.agents]) === digestOf([spec, agents]))
+      return ok(viewOf(known))
     const row = { name, issuer: spec.issuer, spec, agents, by, at: Date.now() }
-    this.#change(() =>
+    this.#record(['issuer.put', by, { issuer: name, spec_sha256: digestOf(spec) }], () =>
       this.#db.insert(issuers).values(row).onConflictDoUpdate({ target: issuers.name, set: row }).run(),
     )
     return ok(viewOf(row))
   }
 
-  remove(name: string): Result<{ done: true }> {
+  remove(name: string, by: string): Result<{ done: true }> {
     if (this.#db.select().from(issuers).where(eq(issuers.name, name)).get() === undefined)
       return err(failure('not_found', `no issuer \`${name}\``))
-    this.#change(() => this.#db.delete(issuers).where(eq(issuers.name, name)).run())
+    this.#record(['issuer.removed', by, { issuer: name }], () =>
+      this.#db.delete(issuers).where(eq(issuers.name, name)).run(),
+    )
     return ok({ done: true })
   }
 

@@ -1,15 +1,19 @@
-// A tenant's policy sets: immutable versions, and their activations. Callers have checked the
-// policies. A write that changes the directory goes through the TenantObject's `change`.
+// A tenant's policy sets: immutable versions, and their activations. A set is checked here against the
+// current tools, because the TenantObject serializes changes of tools and policies: the active set
+// always fits the tools. A write that changes the directory is recorded in the tenant's journal.
 
 import { and, desc, eq, lt, lte, ne, notInArray, sql } from 'drizzle-orm'
 import { digestOf } from '../../shared/bytes/json.ts'
-import { failure } from '../../shared/failures.ts'
+import { type FieldError, failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { PolicyVersion } from '../../shared/routes/policies.ts'
-import type { Change, Database } from '../platform/database.ts'
+import type { Tool } from '../../shared/wire/tools.ts'
+import type { Database } from '../platform/database.ts'
+import { checkPolicies } from '../policy/check.ts'
 import type { PolicyTexts } from '../policy/engine.ts'
+import type { RecordedChange } from './journal-store.ts'
 import { policyActivations, policySets, policyShadow } from './tables.ts'
 
 /**
@@ -23,6 +27,8 @@ export type PolicyPut = {
   readonly activate: boolean
   readonly expected: Expected
 }
+
+export type CheckedVersion = PolicyVersion & { warnings: FieldError[] }
 
 /** The author of the defaults; not a valid operator name. */
 const EDGE = 'the edge'
@@ -48,17 +54,19 @@ const LISTED = {
 }
 
 export class PolicyStore {
+  readonly #record: RecordedChange
   readonly #db: Database
-  readonly #change: Change
 
-  constructor(db: Database, change: Change) {
+  constructor(db: Database, record: RecordedChange) {
     this.#db = db
-    this.#change = change
+    this.#record = record
   }
 
   /** Stores and activates the initial set, within the transaction that creates the tenant. */
-  initialize(defaults: PolicyTexts): void {
-    this.#activate(this.#add(defaults, 'defaults', EDGE), EDGE)
+  initialize(defaults: PolicyTexts): number {
+    const version = this.#add(defaults, 'defaults', EDGE)
+    this.#activate(version, EDGE)
+    return version
   }
 
   /**
@@ -68,7 +76,10 @@ export class PolicyStore {
   follow(defaults: PolicyTexts): void {
     const newest = this.#about(this.#newest())
     const ours = newest?.version === 1 || newest?.author === EDGE
-    if (ours && newest.digest !== digestOf(defaults)) this.#change(() => this.initialize(defaults))
+    const digest = digestOf(defaults)
+    if (!ours || newest.digest === digest) return
+    const entry = (version: number) => ['policies.put', EDGE, { version, digest, active: true }] as const
+    this.#record(entry, () => this.initialize(defaults))
   }
 
   /** The active set. */
@@ -87,15 +98,26 @@ export class PolicyStore {
     return row.get() ?? null
   }
 
-  /** Setting the same version again keeps its counts. */
-  setShadow(version: number | null, by: string): Result<true> {
+  /**
+   * Checks the set as if it were activated, because a set that can't be activated is not worth
+   * comparing. Setting the same version again keeps its counts.
+   */
+  putShadow(version: number | null, by: string, tools: readonly Tool[]): Result<FieldError[]> {
+    const texts = version === null ? undefined : this.read(version)?.texts
+    const checked = texts === undefined ? ok([]) : checkPolicies(texts, tools)
+    if (!checked.ok) return checked
+    const set = this.#setShadow(version, by)
+    return set.ok ? ok([...checked.value]) : set
+  }
+
+  #setShadow(version: number | null, by: string): Result<true> {
     const present = this.shadow()?.version ?? null
     if (version === present) return ok(true)
     if (version !== null && this.#about(version) === undefined)
       return err(failure('not_found', `no version ${version} of the policy set`))
     if (version === this.active().version)
       return err(failure('conflict', `version ${version} is active; shadow a different version`))
-    this.#change(() => {
+    this.#record(['policies.shadowed', by, { version }], () => {
       this.#db.delete(policyShadow).run()
       if (version !== null)
         this.#db.insert(policyShadow).values({ id: 1, version, since: Date.now(), by }).run()
@@ -138,31 +160,50 @@ export class PolicyStore {
    * raises no version conflict. The author of a version may replace its note until it has been
    * active.
    */
-  put({ policies, note, author, activate, expected }: PolicyPut): Result<PolicyVersion> {
+  put(put: PolicyPut, tools: readonly Tool[]): Result<CheckedVersion> {
+    return checked(put.policies, tools, () => this.#put(put))
+  }
+
+  #put({ policies, note, author, activate, expected }: PolicyPut): Result<PolicyVersion> {
     const newest = this.#about(this.#newest())
-    const same = newest?.digest === digestOf(policies) ? newest : undefined
+    const digest = digestOf(policies)
+    const same = newest?.digest === digest ? newest : undefined
     const mayNote = same !== undefined && same.author === author && same.activated_at_ms === null
     const replacesNote = mayNote && note !== '' && note !== same.note
     if (same !== undefined && (same.active || !activate) && !replacesNote) return ok(same)
     const stale = this.#stale(expected)
     if (stale !== undefined) return stale
-    const version = this.#change(() => {
-      if (replacesNote)
-        this.#db.update(policySets).set({ note }).where(eq(policySets.version, same.version)).run()
-      const put = same?.version ?? this.#add(policies, note, author)
-      if (activate) this.#activate(put, author)
-      return put
-    })
+    const version = this.#record(
+      (version) => ['policies.put', author, { version, digest, active: activate }],
+      () => {
+        if (replacesNote)
+          this.#db.update(policySets).set({ note }).where(eq(policySets.version, same.version)).run()
+        const put = same?.version ?? this.#add(policies, note, author)
+        if (activate) this.#activate(put, author)
+        return put
+      },
+    )
     return ok(this.#known(version))
   }
 
-  activate(version: number, by: string, expected: Expected): Result<PolicyVersion> {
+  activate(
+    { version, by, expected }: { version: number; by: string; expected: Expected },
+    tools: readonly Tool[],
+  ): Result<CheckedVersion> {
+    const set = this.read(version)
+    const bounded = (set?.activations.length ?? 0) === 0 // bounds introduced later must not prevent a rollback
+    return checked(set?.texts ?? {}, tools, () => this.#activateAt(version, by, expected), bounded)
+  }
+
+  #activateAt(version: number, by: string, expected: Expected): Result<PolicyVersion> {
     const known = this.#about(version)
     if (known === undefined) return err(failure('not_found', `no version ${version} of the policy set`))
     if (known.active) return ok(known)
     const stale = this.#stale(expected)
     if (stale !== undefined) return stale
-    this.#change(() => this.#activate(version, by))
+    this.#record(['policies.activated', by, { version, digest: known.digest }], () =>
+      this.#activate(version, by),
+    )
     return ok(this.#known(version))
   }
 
@@ -270,4 +311,17 @@ export class PolicyStore {
     if (known === undefined) throw new Error(`version ${version} was stored but is missing`)
     return known
   }
+}
+
+/** `write` runs if the set fits the tools. */
+function checked(
+  texts: PolicyTexts,
+  tools: readonly Tool[],
+  write: () => Result<PolicyVersion>,
+  bounded = true,
+): Result<CheckedVersion> {
+  const warnings = checkPolicies(texts, tools, bounded)
+  if (!warnings.ok) return warnings
+  const done = write()
+  return done.ok ? ok({ ...done.value, warnings: [...warnings.value] }) : done
 }

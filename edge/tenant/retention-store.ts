@@ -14,13 +14,13 @@ import type { Approval } from '../../shared/wire/approvals.ts'
 import { type Hold, KEEP_ALL, type Keep, type RetentionRule } from '../../shared/wire/retention.ts'
 import { archiveObject, type Env } from '../bindings.ts'
 import type { Alarm } from '../platform/alarm.ts'
-import type { Change, Database } from '../platform/database.ts'
+import type { Database } from '../platform/database.ts'
 import type { InboxStore } from './inbox-store.ts'
-import type { Journal } from './journal-store.ts'
-import type { LogDelivery } from './log-delivery.ts'
+import type { Journal, RecordedChange, TenantEntry } from './journal-store.ts'
 import { archives, holds, retentionRules } from './tables.ts'
 
-export type RetentionEntry = 'retention.set' | 'hold.put' | 'hold.lifted'
+/** The entries of which archives must know. */
+const OF_ARCHIVES: readonly TenantEntry[0][] = ['retention.set', 'hold.put', 'hold.lifted']
 const WHOLE = 'tenant'
 /** The most archives that hear of a change at the same time. */
 const AT_ONCE = 20
@@ -30,27 +30,24 @@ type Home = { readonly env: Env; readonly tenant: string }
 
 export class Retention extends RpcTarget {
   readonly #db: Database
-  readonly #transaction: Change
-  readonly #journal: Journal<RetentionEntry>
-  readonly #delivery: LogDelivery
+  readonly #record: RecordedChange
+  readonly #journal: Journal<TenantEntry[0]>
   readonly #alarm: Alarm
   readonly #inbox: InboxStore
   readonly #home: Home
 
   constructor(
     db: Database,
-    transaction: Change,
-    journal: Journal<RetentionEntry>,
-    delivery: LogDelivery,
+    record: RecordedChange,
+    journal: Journal<TenantEntry[0]>,
     alarm: Alarm,
     inbox: InboxStore,
     home: Home,
   ) {
     super()
     this.#db = db
-    this.#transaction = transaction
+    this.#record = record
     this.#journal = journal
-    this.#delivery = delivery
     this.#alarm = alarm
     this.#inbox = inbox
     this.#home = home
@@ -67,11 +64,13 @@ export class Retention extends RpcTarget {
 
   async put(keep: Keep, by: string): Promise<RetentionRule> {
     const at = Date.now()
-    return this.#changed(() => {
-      const { rule } = this.#db.insert(retentionRules).values({ keep, by, at }).returning().get()
-      this.#journal.append('retention.set', { rule, keep, by })
-      return { rule, keep, by, at_ms: at }
-    })
+    return this.#record(
+      ({ rule }) => ['retention.set', by, { rule, keep }],
+      () => {
+        const { rule } = this.#db.insert(retentionRules).values({ keep, by, at }).returning().get()
+        return { rule, keep, by, at_ms: at }
+      },
+    )
   }
 
   async holds(): Promise<Hold[]> {
@@ -87,29 +86,23 @@ export class Retention extends RpcTarget {
         failure('limit_reached', `the tenant has ${held} legal holds; hold the whole tenant, or lift some`),
       )
     const row = { subject, reason, by, at: Date.now() }
-    return this.#changed(() => {
-      this.#db.insert(holds).values(row).onConflictDoUpdate({ target: holds.subject, set: row }).run()
-      this.#journal.append('hold.put', { subject, reason, by })
-      return ok({ subject, reason, by, at_ms: row.at })
-    })
+    this.#record(['hold.put', by, { subject, reason }], () =>
+      this.#db.insert(holds).values(row).onConflictDoUpdate({ target: holds.subject, set: row }).run(),
+    )
+    return ok({ subject, reason, by, at_ms: row.at })
   }
 
   async lift(subject: string, reason: string, by: string): Promise<Result<Hold>> {
     const known = this.#held(subject)
     if (known === undefined) return err(failure('not_found', `there is no legal hold on \`${subject}\``))
-    return this.#changed(() => {
-      this.#db.delete(holds).where(eq(holds.subject, subject)).run()
-      this.#journal.append('hold.lifted', { subject, reason, by })
-      return ok({ subject, reason: known.reason, by: known.by, at_ms: known.at })
-    })
+    this.#record(['hold.lifted', by, { subject, reason }], () =>
+      this.#db.delete(holds).where(eq(holds.subject, subject)).run(),
+    )
+    return ok({ subject, reason: known.reason, by: known.by, at_ms: known.at })
   }
 
   #held(subject: string) {
     return this.#db.select().from(holds).where(eq(holds.subject, subject)).get()
-  }
-
-  #changed<T>(write: () => T): T {
-    return this.#delivery.soon(this.#transaction(write))
   }
 
   // ── Archives and objects of runs ──
@@ -123,7 +116,7 @@ export class Retention extends RpcTarget {
 
   /** Called before an archive stores its first entry. */
   async noteArchive(name: string): Promise<void> {
-    this.#db.insert(archives).values({ name, notified: this.#journal.seq }).onConflictDoNothing().run()
+    this.#db.insert(archives).values({ name, notified: this.#lastOfArchives }).onConflictDoNothing().run()
   }
 
   /** Approvals that lost their arguments, or everything: the inbox must not keep that either. */
@@ -134,7 +127,7 @@ export class Retention extends RpcTarget {
   /** Called by the alarm. Tells archives of the latest change, each at least once. */
   async notifyArchives(): Promise<void> {
     const { env, tenant } = this.#home
-    const { seq } = this.#journal
+    const seq = this.#lastOfArchives
     const late = this.#db.select().from(archives).where(lt(archives.notified, seq)).limit(AT_ONCE).all()
     if (late.length === 0) return
     const told = await Promise.allSettled(
@@ -145,6 +138,10 @@ export class Retention extends RpcTarget {
     )
     const failed = told.some(({ status }) => status === 'rejected')
     this.#alarm.arm(Date.now() + (failed ? RETRY_MS : 1))
+  }
+
+  get #lastOfArchives(): number {
+    return this.#journal.lastOf(OF_ARCHIVES)
   }
 
   async entries(after: number): Promise<JournalEntry[]> {

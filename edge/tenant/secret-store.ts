@@ -8,18 +8,19 @@ import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Secret, SecretSpec } from '../../shared/wire/secrets.ts'
 import { sealedKeyOf } from '../export/target.ts'
-import type { Change, Database } from '../platform/database.ts'
+import type { Database } from '../platform/database.ts'
 import type { SealedSecret, Sealing } from '../secrets/sealing.ts'
 import type { HeldSecret } from '../secrets/vault.ts'
+import type { RecordedChange } from './journal-store.ts'
 import { exportTarget, formerSecrets, secrets } from './tables.ts'
 
 export class SecretStore {
   readonly #db: Database
-  readonly #change: Change
+  readonly #record: RecordedChange
 
-  constructor(db: Database, change: Change) {
+  constructor(db: Database, record: RecordedChange) {
     this.#db = db
-    this.#change = change
+    this.#record = record
   }
 
   put(sealing: Sealing, name: string, { value, tools, hosts }: SecretSpec, by: string): Result<Secret> {
@@ -37,17 +38,17 @@ export class SecretStore {
       by,
       at: Date.now(),
     }
-    this.#change(() => {
+    this.#record(['secret.put', by, { secret: name, version, tools, hosts: row.hosts }], () => {
       if (before !== undefined) this.#keepFormer(before)
       this.#db.insert(secrets).values(row).onConflictDoUpdate({ target: secrets.name, set: row }).run()
     })
     return ok(viewOf(row))
   }
 
-  remove(name: string): Result<{ done: true }> {
+  remove(name: string, by: string): Result<{ done: true }> {
     const before = this.#db.select().from(secrets).where(eq(secrets.name, name)).get()
     if (before === undefined) return err(failure('not_found', `no secret \`${name}\``))
-    this.#change(() => {
+    this.#record(['secret.removed', by, { secret: name, version: before.version }], () => {
       this.#keepFormer(before)
       this.#db.delete(secrets).where(eq(secrets.name, name)).run()
     })

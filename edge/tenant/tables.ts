@@ -393,9 +393,10 @@ export const upstreamJournal = sqliteTable('upstream_journal', journalColumns, (
   index('upstream_journal_logged').on(table.logged),
 ])
 
-/** The journal of retention and legal holds, in the same way. */
+/** The journal of all that is administered otherwise, in the same way. */
 export const tenantJournal = sqliteTable('tenant_journal', journalColumns, (table) => [
   index('tenant_journal_logged').on(table.logged),
+  index('tenant_journal_kind').on(table.kind),
 ])
 
 /** Every retention rule, never changed; the last one is in force. */
@@ -409,7 +410,7 @@ export const retentionRules = sqliteTable('retention_rules', {
 /** Legal holds in force. `subject`: `tenant`, or the id of a run. */
 export const holds = sqliteTable('holds', { subject: text().primaryKey(), ...stated })
 
-/** Archives with entries. `notified`: the number of the last journal entry of which each archive knows. */
+/** Archives with entries. `notified`: the last journal entry of a rule or hold of which each archive knows. */
 export const archives = sqliteTable(
   'archives',
   { name: text().primaryKey(), notified: integer().notNull() },

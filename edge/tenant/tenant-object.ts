@@ -22,17 +22,13 @@ import type { UpstreamEntry } from '../../shared/wire/upstreams.ts'
 import type { ProvenWorker } from '../../shared/wire/workers.ts'
 import { DEFAULT_TENANT, type Env, identityOf, outboundNetwork } from '../bindings.ts'
 import { localGatekeepers, SUSPENDED } from '../directory/directory.ts'
-import type { Directory, Member } from '../directory/gatekeeper.ts'
-import { isOwnAgent } from '../directory/own-agents.ts'
+import type { Directory } from '../directory/gatekeeper.ts'
 import type { SealedTarget } from '../export/target.ts'
 import { TENANT_JOURNAL, UPSTREAM_JOURNAL } from '../log/log-object.ts'
 import { Alarm } from '../platform/alarm.ts'
 import { openDatabase } from '../platform/database.ts'
-import { faultInAddress } from '../platform/outbound-fetch.ts'
 import { type InboxStream, StreamSlots } from '../platform/stream-slots.ts'
 import { DEFAULTS } from '../policy/built-in.ts'
-import { checkPolicies } from '../policy/check.ts'
-import type { PolicyTexts } from '../policy/engine.ts'
 import { Sealing } from '../secrets/sealing.ts'
 import { type FetchedKeys, KeySource } from '../tokens/key-source.ts'
 import type { EnrolledWorker, HeartbeatSender } from '../workers/request-freshness.ts'
@@ -42,19 +38,26 @@ import { ExportTargetStore } from './export-target-store.ts'
 import { type Changes, type InboxPage, type InboxQuery, InboxStore, type ListQuery } from './inbox-store.ts'
 import { InstallationRequests } from './installation-requests.ts'
 import { type IssuerRecord, IssuerStore } from './issuer-store.ts'
-import { Journal } from './journal-store.ts'
+import {
+  type EntryAhead,
+  Journal,
+  type RecordedChange,
+  recording,
+  type TenantEntry,
+} from './journal-store.ts'
 import { LogDelivery } from './log-delivery.ts'
 import type { ApprovalMetrics } from './metrics.ts'
-import { type Expected, type PolicyPut, PolicyStore, type StoredPolicySet } from './policy-store.ts'
+import type { CheckedVersion, Expected, PolicyPut, StoredPolicySet } from './policy-store.ts'
+import { PolicyStore } from './policy-store.ts'
 import { type AgentRecord, type PrincipalRecord, PrincipalStore } from './principal-store.ts'
-import { Retention, type RetentionEntry } from './retention-store.ts'
+import { Retention } from './retention-store.ts'
 import { resealAll, SecretStore } from './secret-store.ts'
 import { SkillJournal } from './skills/journal-store.ts'
 import { SkillRegistry } from './skills/skill-registry.ts'
 import { StandingIndex } from './standing-index-store.ts'
 import { StorageQuota } from './storage-quota.ts'
 import { StorageStore } from './storage-store.ts'
-import { agents, meta, operators, tenantJournal, upstreamJournal } from './tables.ts'
+import { meta, tenantJournal, upstreamJournal } from './tables.ts'
 import { TenancyStore } from './tenancy-store.ts'
 import { ToolStore } from './tool-store.ts'
 import { UpstreamRegistry } from './upstream-registry.ts'
@@ -62,30 +65,40 @@ import { UpstreamStore } from './upstream-store.ts'
 import { WorkerStore } from './worker-store.ts'
 
 const NO_WORKER = failure('not_found', 'no such worker')
-type CheckedVersion = PolicyVersion & { warnings: FieldError[] }
+/** A part of the directory, which one store reads. */
+type Part = Exclude<keyof Directory, 'tenant' | 'version'>
 
 /** Seen nonces outlive the object: workerd may restart it within this process. */
 const freshnessByTenant = new Map<string, RequestFreshness>()
 
 export class TenantObject extends DurableObject<Env> {
   readonly #db = openDatabase(this.ctx, { migrations, schemas })
-  readonly #policySets = new PolicyStore(this.#db, (write) => this.#change(write))
-  readonly #principals = new PrincipalStore(this.#db, (write) => this.#change(write))
-  readonly #sealing = new Sealing(identityOf(this.env).vaultKeys, this.#tenant)
-  readonly #secrets = new SecretStore(this.#db, (write) => this.#change(write))
-  readonly #exportTarget = new ExportTargetStore(this.#db)
-  readonly #issuers = new IssuerStore(this.#db, (write) => this.#change(write))
-  readonly #issuerKeys = new KeySource(outboundNetwork(this.env))
-  readonly #tools = new ToolStore(this.#db, (write) => this.#change(write), this.#policySets)
   readonly #alarm = new Alarm(this.ctx.storage, () => null)
   readonly #skillJournal = new SkillJournal(this.#db)
   readonly #upstreamJournal = new Journal<UpstreamEntry>(this.#db, UPSTREAM_JOURNAL, upstreamJournal)
-  readonly #tenantJournal = new Journal<RetentionEntry>(this.#db, TENANT_JOURNAL, tenantJournal)
+  readonly #journal = new Journal<TenantEntry[0]>(this.#db, TENANT_JOURNAL, tenantJournal)
   readonly #delivery = new LogDelivery(this.env, this.#tenant, this.#alarm, [
     this.#skillJournal,
     this.#upstreamJournal,
-    this.#tenantJournal,
+    this.#journal,
   ])
+  /** Records a change of what the directory does not contain. */
+  readonly #note = recording(this.#journal, this.#delivery, (write) =>
+    this.ctx.storage.transactionSync(write),
+  )
+  readonly #policySets = new PolicyStore(this.#db, this.#recording('policies', 'shadow'))
+  readonly #principals = new PrincipalStore(this.#db, this.#recording('agents', 'operators'))
+  readonly #sealing = new Sealing(identityOf(this.env).vaultKeys, this.#tenant)
+  readonly #secrets = new SecretStore(this.#db, this.#recording('secrets', 'formerSecrets'))
+  readonly #exportTarget = new ExportTargetStore(this.#db, this.#note)
+  readonly #issuers = new IssuerStore(this.#db, this.#recording('issuers'))
+  readonly #issuerKeys = new KeySource(outboundNetwork(this.env))
+  readonly #tools = new ToolStore(
+    this.#db,
+    this.#recording('tools'),
+    (write) => this.#change(write),
+    this.#policySets,
+  )
   readonly #skills = new SkillRegistry(
     this.#db,
     (write) => this.#change(write),
@@ -104,19 +117,16 @@ export class TenantObject extends DurableObject<Env> {
     { env: this.env, tenant: this.#tenant },
   )
   readonly #standing = new StandingIndex(this.#db)
-  readonly #workers = new WorkerStore(this.#db, (write) => this.#change(write))
+  readonly #workers = new WorkerStore(this.#db, this.#recording('workers'), (write) =>
+    this.#change(write, ['workers']),
+  )
   readonly #console = new ConsoleSessions(this.#db)
   readonly #inbox = new InboxStore(this.#db)
   readonly #storage = new StorageStore(this.#db)
-  readonly #retention = new Retention(
-    this.#db,
-    (write) => this.ctx.storage.transactionSync(write),
-    this.#tenantJournal,
-    this.#delivery,
-    this.#alarm,
-    this.#inbox,
-    { env: this.env, tenant: this.#tenant },
-  )
+  readonly #retention = new Retention(this.#db, this.#note, this.#journal, this.#alarm, this.#inbox, {
+    env: this.env,
+    tenant: this.#tenant,
+  })
   readonly #followers = new StreamSlots()
   /** MCP requests and hooks that are held; none longer than the longest wait. */
   readonly #holds = new StreamSlots(
@@ -152,7 +162,7 @@ export class TenantObject extends DurableObject<Env> {
     super(ctx, env)
     if (this.#db.select().from(meta).get() === undefined) this.#initialize()
     this.ctx.storage.transactionSync(() => resealAll(this.#db, this.#sealing))
-    this.#directory = this.#read()
+    this.#directory = this.#readAll()
     this.#freshness = freshnessByTenant.get(this.#tenant) ?? new RequestFreshness()
     freshnessByTenant.set(this.#tenant, this.#freshness)
     this.#listAsLocal()
@@ -186,50 +196,58 @@ export class TenantObject extends DurableObject<Env> {
     return known === this.#directory.version ? null : this.#directory
   }
 
-  #read(): Directory {
-    const member = <S>({ name, keyHash, spec, createdAt }: Member<S>): Member<S> => ({
-      name,
-      keyHash,
-      spec,
-      createdAt,
-    })
-    return {
-      tenant: this.#tenant,
-      state: this.#tenancy.state(),
-      version: this.#db.select().from(meta).get()?.version ?? 0,
-      runsShareSince: this.#tenancy.runsShareSince(Date.now()),
-      agents: this.#db.select().from(agents).all(),
-      operators: this.#db.select().from(operators).all().map(member),
-      tools: this.#tools.active(),
-      policies: this.#policySets.active(),
-      shadow: this.#policySets.shadow(),
-      workers: this.#workers.active(),
-      secrets: this.#secrets.held(),
-      formerSecrets: this.#secrets.former(),
-      skills: this.#skills.enabled(),
-      publishers: this.#skills.listed(),
-      issuers: this.#issuers.held(),
-      upstreams: this.#upstreams.listed(),
-    }
+  readonly #parts: { readonly [P in Part]: () => Directory[P] } = {
+    state: () => this.#tenancy.state(),
+    runsShareSince: () => this.#tenancy.runsShareSince(Date.now()),
+    agents: () => this.#principals.agents(),
+    operators: () => this.#principals.operators(),
+    tools: () => this.#tools.active(),
+    policies: () => this.#policySets.active(),
+    shadow: () => this.#policySets.shadow(),
+    workers: () => this.#workers.active(),
+    secrets: () => this.#secrets.held(),
+    formerSecrets: () => this.#secrets.former(),
+    skills: () => this.#skills.enabled(),
+    publishers: () => this.#skills.listed(),
+    issuers: () => this.#issuers.held(),
+    upstreams: () => this.#upstreams.listed(),
+  }
+
+  #readAll(): Directory {
+    const { version } = this.#db.select().from(meta).get() ?? { version: 0 }
+    this.#principals.forget()
+    return { tenant: this.#tenant, version, ...this.#read(Object.keys(this.#parts) as Part[]) } // its keys are all parts
+  }
+  #read<P extends Part>(parts: readonly P[]): Pick<Directory, P> {
+    return Object.fromEntries(parts.map((part) => [part, this.#parts[part]()])) as Pick<Directory, P> // one of each
   }
 
   /**
-   * Makes a change of the directory: the writes and the new version in one transaction, then the
-   * copy in memory.
+   * Makes a change of the directory: the writes and the new version in one transaction, then the copy
+   * in memory. `parts`: those that the writes can have changed; without it, all are read again.
    */
-  #change<T>(write: () => T): T {
+  #change<T>(write: () => T, parts?: readonly Part[]): T {
+    const version = this.#directory.version + 1
     const value = this.ctx.storage.transactionSync(() => {
       const done = write()
-      this.#db
-        .update(meta)
-        .set({ version: this.#directory.version + 1 })
-        .run()
+      this.#db.update(meta).set({ version }).run()
       return done
     })
-    this.#directory = this.#read()
+    this.#directory =
+      parts === undefined ? this.#readAll() : { ...this.#directory, version, ...this.#read(parts) }
     this.#listAsLocal()
     this.#inbox.news.notify() // open pages check their permissions again
     return value
+  }
+
+  /** For changes that belong into the tenant's journal: all that the other two journals don't record. */
+  #recording(...parts: Part[]): RecordedChange {
+    return recording(this.#journal, this.#delivery, (write) => this.#change(write, parts))
+  }
+
+  /** Records a change that another object is about to make. */
+  async recordAhead(entry: EntryAhead): Promise<void> {
+    this.#note(entry, () => undefined)
   }
 
   get tenancy(): InstallationRequests {
@@ -259,34 +277,30 @@ export class TenantObject extends DurableObject<Env> {
   // ── Principals ──
 
   async putAgent(name: string, spec: AgentSpec, by: string): Promise<Result<AgentRecord>> {
-    if (isOwnAgent(name))
-      return err(failure('invalid_request', `\`${name}\` stands for the edge itself; choose another name`))
-    const { webhook } = spec
-    const fault =
-      webhook === undefined
-        ? undefined
-        : faultInAddress(webhook.url, this.env.LOOPBACK_CHANNELS !== undefined)
-    return fault === undefined
-      ? this.#principals.putAgent(this.#tenant, name, spec, by)
-      : err(failure('channel_refused', `/webhook/url: ${fault}`))
+    const home = { tenant: this.#tenant, loopback: this.env.LOOPBACK_CHANNELS !== undefined }
+    return this.#principals.putAgent(home, name, spec, by)
   }
-  async rotateAgentWebhook(name: string): Promise<Result<AgentRecord>> {
-    return this.#principals.rotateWebhook(name)
+  async rotateAgentWebhook(name: string, by: string): Promise<Result<AgentRecord>> {
+    return this.#principals.rotateWebhook(name, by)
   }
-  async putOperator(name: string, spec: OperatorSpec): Promise<Result<PrincipalRecord<OperatorSpec>>> {
-    return this.#principals.putOperator(this.#tenant, name, spec)
+  async putOperator(
+    name: string,
+    spec: OperatorSpec,
+    by: string,
+  ): Promise<Result<PrincipalRecord<OperatorSpec>>> {
+    return this.#principals.putOperator(this.#tenant, name, spec, by)
   }
-  async rotateAgentKey(name: string): Promise<Result<PrincipalRecord<AgentSpec>>> {
-    return this.#principals.rotate('agent', this.#tenant, name)
+  async rotateAgentKey(name: string, by: string): Promise<Result<PrincipalRecord<AgentSpec>>> {
+    return this.#principals.rotate('agent', this.#tenant, name, by)
   }
-  async rotateOperatorKey(name: string): Promise<Result<PrincipalRecord<OperatorSpec>>> {
-    return this.#principals.rotate('operator', this.#tenant, name)
+  async rotateOperatorKey(name: string, by: string): Promise<Result<PrincipalRecord<OperatorSpec>>> {
+    return this.#principals.rotate('operator', this.#tenant, name, by)
   }
-  async deleteAgent(name: string): Promise<Result<{ done: true }>> {
-    return this.#principals.remove('agent', name)
+  async deleteAgent(name: string, by: string): Promise<Result<{ done: true }>> {
+    return this.#principals.remove('agent', name, by)
   }
-  async deleteOperator(name: string): Promise<Result<{ done: true }>> {
-    return this.#principals.remove('operator', name)
+  async deleteOperator(name: string, by: string): Promise<Result<{ done: true }>> {
+    return this.#principals.remove('operator', name, by)
   }
   async listAgents(): Promise<PrincipalRecord<AgentSpec>[]> {
     return this.#principals.list('agent')
@@ -317,33 +331,20 @@ export class TenantObject extends DurableObject<Env> {
   async putTool(name: string, spec: ToolSpec, by: string): Promise<Result<Tool>> {
     return this.#tools.put(name, spec, by)
   }
-  async deleteTool(name: string): Promise<Result<{ done: true }>> {
-    return this.#tools.remove(name)
+  async deleteTool(name: string, by: string): Promise<Result<{ done: true }>> {
+    return this.#tools.remove(name, by)
   }
   async toolVersions(wanted: readonly Pick<Tool, 'name' | 'version'>[]): Promise<Tool[]> {
     return this.#tools.versions(wanted)
   }
 
-  /**
-   * Checks a set inside this object, which serializes changes of tools and policies, so that the
-   * active set always fits the current tools.
-   */
-  #checked(texts: PolicyTexts, write: () => Result<PolicyVersion>, bounded = true): Result<CheckedVersion> {
-    const warnings = checkPolicies(texts, this.#directory.tools, bounded)
-    if (!warnings.ok) return warnings
-    const done = write()
-    return done.ok ? ok({ ...done.value, warnings: [...warnings.value] }) : done
-  }
-
   async putPolicies(put: PolicyPut): Promise<Result<CheckedVersion>> {
-    return this.#checked(put.policies, () => this.#policySets.put(put))
+    return this.#policySets.put(put, this.#directory.tools)
   }
 
   /** Activates an older or a newer version. */
   async activatePolicies(version: number, by: string, expected: Expected): Promise<Result<CheckedVersion>> {
-    const set = this.#policySets.read(version)
-    const bounded = (set?.activations.length ?? 0) === 0 // bounds introduced later must not prevent a rollback
-    return this.#checked(set?.texts ?? {}, () => this.#policySets.activate(version, by, expected), bounded)
+    return this.#policySets.activate({ version, by, expected }, this.#directory.tools)
   }
 
   async policyVersions(before: number): Promise<PolicyVersion[]> {
@@ -359,16 +360,8 @@ export class TenantObject extends DurableObject<Env> {
     return shadow === null ? null : { version: shadow.version, since: shadow.since, by: shadow.by }
   }
 
-  /**
-   * Checks the set against the current tools as if it were activated, because a set that can't be
-   * activated is not worth comparing.
-   */
   async shadowPolicies(version: number | null, by: string): Promise<Result<FieldError[]>> {
-    const texts = version === null ? undefined : this.#policySets.read(version)?.texts
-    const checked = texts === undefined ? ok([]) : checkPolicies(texts, this.#directory.tools)
-    if (!checked.ok) return checked
-    const set = this.#policySets.setShadow(version, by)
-    return set.ok ? ok([...checked.value]) : set
+    return this.#policySets.putShadow(version, by, this.#directory.tools)
   }
 
   // ── Skills ──
@@ -379,6 +372,7 @@ export class TenantObject extends DurableObject<Env> {
   }
   override async alarm(): Promise<void> {
     this.#alarm.rang()
+    if (this.#directory.state === 'deleted') return // its log may be erased already
     await Promise.all([this.#delivery.send(), this.#retention.notifyArchives()])
   }
 
@@ -399,8 +393,8 @@ export class TenantObject extends DurableObject<Env> {
   async putSecret(name: string, spec: SecretSpec, by: string): Promise<Result<Secret>> {
     return this.#secrets.put(this.#sealing, name, spec, by)
   }
-  async deleteSecret(name: string): Promise<Result<{ done: true }>> {
-    return this.#secrets.remove(name)
+  async deleteSecret(name: string, by: string): Promise<Result<{ done: true }>> {
+    return this.#secrets.remove(name, by)
   }
   async listSecrets(): Promise<Secret[]> {
     return this.#secrets.list()
@@ -414,8 +408,8 @@ export class TenantObject extends DurableObject<Env> {
   async exportTarget(): Promise<SealedTarget | null> {
     return this.#exportTarget.get()
   }
-  async deleteExportTarget(): Promise<Result<{ done: true }>> {
-    return this.#exportTarget.remove()
+  async deleteExportTarget(by: string): Promise<Result<{ done: true }>> {
+    return this.#exportTarget.remove(by)
   }
 
   // ── Issuers of tokens ──
@@ -424,9 +418,9 @@ export class TenantObject extends DurableObject<Env> {
     this.#issuerKeys.forget()
     return this.#issuers.put(name, spec, this.#directory.agents, by)
   }
-  async deleteIssuer(name: string): Promise<Result<{ done: true }>> {
+  async deleteIssuer(name: string, by: string): Promise<Result<{ done: true }>> {
     this.#issuerKeys.forget()
-    return this.#issuers.remove(name)
+    return this.#issuers.remove(name, by)
   }
   async listIssuers(): Promise<IssuerRecord[]> {
     return this.#issuers.list()
@@ -439,8 +433,8 @@ export class TenantObject extends DurableObject<Env> {
 
   // ── Workers ──
 
-  async createEnrolment(pool: string): Promise<{ token: string; expires_at: number }> {
-    return this.#workers.token(this.#tenant, pool)
+  async createEnrolment(pool: string, by: string): Promise<{ token: string; expires_at: number }> {
+    return this.#workers.token(this.#tenant, pool, by, this.#note)
   }
 
   async enrol(id: string, hash: string, name: string, x: string) {
@@ -507,8 +501,8 @@ export class TenantObject extends DurableObject<Env> {
     return worker === undefined ? err(NO_WORKER) : this.#workers.rotateKey(worker, link)
   }
 
-  async revokeWorker(id: string, distrustedFrom: number | null): Promise<Result<{ done: true }>> {
-    return this.#workers.revoke(id, distrustedFrom)
+  async revokeWorker(id: string, distrustedFrom: number | null, by: string): Promise<Result<{ done: true }>> {
+    return this.#workers.revoke(id, distrustedFrom, by)
   }
 
   async workerKeys() {

@@ -14,6 +14,7 @@ import { type Tool, type ToolSpec, upstreamOf } from '../../shared/wire/tools.ts
 import type { Change, Database } from '../platform/database.ts'
 import { checkToolChange } from '../policy/check.ts'
 import { toolContract } from '../skills/publish/tool-contract.ts'
+import type { RecordedChange } from './journal-store.ts'
 import type { PolicyStore } from './policy-store.ts'
 import { tools } from './tables.ts'
 
@@ -21,11 +22,14 @@ type Row = { name: string; version: number; digest: string; spec: ToolSpec }
 
 export class ToolStore {
   readonly #db: Database
+  readonly #record: RecordedChange
+  /** For changes that the journal of skills or that of upstreams records. */
   readonly #change: Change
   readonly #policies: Pick<PolicyStore, 'active'>
 
-  constructor(db: Database, change: Change, policies: Pick<PolicyStore, 'active'>) {
+  constructor(db: Database, record: RecordedChange, change: Change, policies: Pick<PolicyStore, 'active'>) {
     this.#db = db
+    this.#record = record
     this.#change = change
     this.#policies = policies
   }
@@ -52,10 +56,16 @@ export class ToolStore {
     if (owner !== undefined)
       return err(failure('conflict', `\`${name}\` belongs to ${inWords(owner)}; choose another name`))
     const fits = this.#fits(name, { name, ...spec })
-    return fits.ok ? ok(this.#change(() => this.#write(name, spec, by))) : fits
+    if (!fits.ok) return fits
+    return ok(
+      this.#record(
+        ({ version, digest }) => ['tool.put', by, { tool: name, version, digest }],
+        () => this.#write(name, spec, by),
+      ),
+    )
   }
 
-  remove(name: string): Result<{ done: true }> {
+  remove(name: string, by: string): Result<{ done: true }> {
     const active = this.#active(name)
     if (active === undefined) return err(failure('not_found', `no tool \`${name}\``))
     const owner = ownerOf(active)
@@ -63,7 +73,8 @@ export class ToolStore {
       return err(failure('conflict', `\`${name}\` belongs to ${inWords(owner)}; ${TO_WITHDRAW[owner.kind]}`))
     const fits = this.#fits(name, null)
     if (!fits.ok) return fits
-    this.#change(() => this.#remove(name))
+    const { version, digest } = active
+    this.#record(['tool.removed', by, { tool: name, version, digest }], () => this.#remove(name))
     return ok({ done: true })
   }
 

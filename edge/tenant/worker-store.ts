@@ -1,6 +1,6 @@
 // A tenant's workers: enrolment tokens, and the workers that are or were enrolled. Freshness of
-// requests is checked elsewhere (edge/workers/request-freshness.ts). A write that changes the
-// directory goes through the TenantObject's `change`.
+// requests is checked elsewhere (edge/workers/request-freshness.ts). A change by an operator, and of a
+// worker's keys, is recorded in the tenant's journal; what its heartbeats and proofs say is not.
 
 import { and, asc, eq, isNull } from 'drizzle-orm'
 import { type Envelope, kidOf, payloadBytes } from '../../shared/evidence/dsse.ts'
@@ -22,6 +22,7 @@ import type { ProvenWorker } from '../../shared/wire/workers.ts'
 import type { Change, Database } from '../platform/database.ts'
 import { currentResources, type ReceivedProof } from '../workers/eligibility.ts'
 import type { EnrolledWorker, WorkerRow } from '../workers/request-freshness.ts'
+import type { RecordedChange } from './journal-store.ts'
 import { enrolments, formerWorkerKeys, proofs, workers } from './tables.ts'
 
 /** How often the warning about two processes of one worker is stored again. */
@@ -39,13 +40,15 @@ function nextKey(x: string, link: Envelope): string | undefined {
 
 export class WorkerStore {
   readonly #db: Database
+  readonly #record: RecordedChange
   readonly #change: Change
   readonly #proven = new Map<string, ReceivedProof | null>()
   /** Caches whether a worker's key is valid; the check takes longer than the rest of `keys`. */
   readonly #signing = new Map<string, boolean>()
 
-  constructor(db: Database, change: Change) {
+  constructor(db: Database, record: RecordedChange, change: Change) {
     this.#db = db
+    this.#record = record
     this.#change = change
   }
 
@@ -105,11 +108,19 @@ export class WorkerStore {
     return rows.map((row) => ({ ...row, proven: this.#provenBy(row.id), former: former.get(row.id) ?? [] }))
   }
 
-  token(tenant: string, pool: string): { token: string; expires_at: number } {
+  /** `note`: records it without a new directory. */
+  token(
+    tenant: string,
+    pool: string,
+    by: string,
+    note: RecordedChange,
+  ): { token: string; expires_at: number } {
     const now = Date.now()
     const { key, id, hash } = mintKey('enrol', tenant, now)
     const expiresAt = now + LIMITS.enrolment_ttl_s * 1000
-    this.#db.insert(enrolments).values({ id, hash, pool, expiresAt, usedAt: null }).run()
+    note(['enrolment.created', by, { enrolment: id, pool }], () =>
+      this.#db.insert(enrolments).values({ id, hash, pool, expiresAt, usedAt: null }).run(),
+    )
     return { token: key, expires_at: expiresAt }
   }
 
@@ -140,11 +151,13 @@ export class WorkerStore {
     }
     if (this.#isKnown(worker.kid))
       return err(failure('enrolment_invalid', 'this key is already enrolled; generate a new one'))
-    this.#change(() => {
+    const { pool } = token
+    const about = { worker: worker.id, name, pool, kid: worker.kid, enrolment: id }
+    this.#record(['worker.enrolled', `worker ${worker.id}`, about], () => {
       this.#db.update(enrolments).set({ usedAt: now }).where(eq(enrolments.id, id)).run()
       this.#db.insert(workers).values(worker).run()
     })
-    return ok({ worker: worker.id, pool: token.pool })
+    return ok({ worker: worker.id, pool })
   }
 
   #isKnown(kid: string): boolean {
@@ -176,7 +189,8 @@ export class WorkerStore {
       )
     const now = Date.now()
     const fromAt = former.at(-1)?.untilAt ?? enrolledAt
-    this.#change(() => {
+    const about = { worker: id, kid: kidOf(next), former: kid }
+    this.#record(['worker.key_rotated', `worker ${id}`, about], () => {
       this.#db.insert(formerWorkerKeys).values({ kid, worker: id, x, fromAt, untilAt: now }).run()
       this.#db
         .update(workers)
@@ -272,7 +286,7 @@ export class WorkerStore {
   }
 
   /** `distrustedFrom`: nothing that it has signed since then counts. */
-  revoke(id: string, distrustedFrom: number | null): Result<{ done: true }> {
+  revoke(id: string, distrustedFrom: number | null, by: string): Result<{ done: true }> {
     const row = this.#db.select().from(workers).where(eq(workers.id, id)).get()
     if (row === undefined) return err(failure('not_found', 'no such worker'))
     const ended = {
@@ -284,7 +298,11 @@ export class WorkerStore {
           ? distrustedFrom
           : Math.min(row.distrustedFrom, distrustedFrom ?? row.distrustedFrom),
     }
-    this.#change(() => this.#db.update(workers).set(ended).where(eq(workers.id, id)).run())
+    if (row.status === 'revoked' && row.distrustedFrom === ended.distrustedFrom) return ok({ done: true })
+    const about = { worker: id, kid: row.kid, distrusted_from_ms: ended.distrustedFrom }
+    this.#record(['worker.revoked', by, about], () =>
+      this.#db.update(workers).set(ended).where(eq(workers.id, id)).run(),
+    )
     return ok({ done: true })
   }
 }

@@ -1,4 +1,5 @@
-// Routes of retention: how long the tenant keeps what it has of ended runs, and legal holds.
+// Routes of retention: how long the tenant keeps what it has of ended runs, and legal holds; and the
+// journal of all that its operators administer.
 
 import { z } from 'zod'
 import { JournalEntry } from '../evidence/journal.ts'
@@ -74,7 +75,7 @@ export const RETENTION = routes({
     action: 'retention.read',
     query: z.strictObject({ after: number(1e9).default(0) }),
     summary:
-      'List the hash-chained changes of the retention rule and of legal holds, one page at a time: who, when and why. Each is a leaf of the tenant’s log',
+      'List the hash-chained changes of what operators administer, one page at a time: who and when, with names, versions and digests. Each is a leaf of the tenant’s log. Skills and upstreams have journals of their own',
     status: 200,
     result: list(JournalEntry),
     failures: [],

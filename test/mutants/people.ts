@@ -466,6 +466,53 @@ export const PEOPLE: readonly Held[] = [
     ],
   },
   {
+    area: 'tenants',
+    file: 'edge/tenant/journal-store.ts',
+    tests: ['test/edge/tenant/recorded-changes.test.ts'],
+    lines: [
+      [
+        'journal.append(kind, { ...body, by })',
+        '',
+        'An admin makes another one, and nothing ever shows who it was.',
+      ],
+      [
+        'delivery.soon(',
+        '((done) => done)(',
+        'Entries never reach the log, so that a thief of the key rewrites them.',
+      ],
+    ],
+  },
+  {
+    area: 'tenants',
+    file: 'edge/platform/cached-rows.ts',
+    tests: ['test/edge/tenant/recorded-changes.test.ts'],
+    lines: [['of this.#written)', 'of [])', 'A revoked key opens the tenant until the edge is restarted.']],
+  },
+  {
+    area: 'secrets',
+    file: 'edge/tenant/secret-store.ts',
+    tests: ['test/edge/tenant/tenant-journal.test.ts'],
+    lines: [
+      [
+        'version, tools, hosts: row.hosts }]',
+        'version, tools, hosts: [value] }]',
+        'The journal has secrets.',
+      ],
+    ],
+  },
+  {
+    area: 'channels',
+    file: 'edge/channels/channel-object.ts',
+    tests: ['test/edge/tenant/tenant-journal.test.ts'],
+    lines: [
+      [
+        'if (!isSame) await',
+        'if (false) await',
+        'Questions go to another address, and nobody knows who did it.',
+      ],
+    ],
+  },
+  {
     area: 'channels',
     file: 'edge/tenant/principal-store.ts',
     tests: ['test/faults/channels/agent-webhook.test.ts'],
@@ -484,13 +531,13 @@ export const PEOPLE: readonly Held[] = [
   },
   {
     area: 'channels',
-    file: 'edge/tenant/tenant-object.ts',
+    file: 'edge/tenant/principal-store.ts',
     tests: ['test/faults/channels/agent-webhook.test.ts'],
     titled: 'N14',
     lines: [
       [
-        'return fault === undefined\n',
-        'return true\n',
+        "if (fault !== undefined) return err(failure('channel_refused'",
+        "if (false) return err(failure('channel_refused'",
         'An agent’s webhook is put with an address inside the network.',
       ],
     ],

@@ -107,7 +107,7 @@ export const STORAGE: readonly Held[] = [
     area: 'tenants',
     file: 'edge/api/standing-approvals.ts',
     ...NO_SESSION,
-    lines: [['hasSome ?', 'true ?', 'An agent fills the disk with empty objects by resets.']],
+    lines: [['return ok({ ended: 0 })', '{}', 'An agent fills the disk with empty objects by resets.']],
   },
   {
     area: 'tenants',

@@ -265,7 +265,7 @@ export const UPSTREAMS: readonly Held[] = [
   },
   {
     area: 'upstreams',
-    file: 'edge/tenant/tenant-object.ts',
+    file: 'edge/tenant/principal-store.ts',
     tests: STDIO,
     titled: 'U02',
     lines: [

@@ -80,7 +80,12 @@ export const consoleRoutes: Verbs<RouteNames> = {
   }),
 
   consoleTakeBack: form('consoleTakeBack', async ({ env }, session, given) => {
-    const taken = await revokeStandingAnswer(env, session.directory, given.get('id') ?? '')
+    const taken = await revokeStandingAnswer(
+      env,
+      session.directory,
+      given.get('id') ?? '',
+      session.principal.name,
+    )
     return taken.ok ? ok(html(takenBackPage(session, taken.value))) : taken
   }),
 

@@ -84,6 +84,16 @@ test('a bucket becomes the export target only if the edge could store an object 
   expect(refusalOf(await auditor.client('putExportTarget', { body }))).toBe('403 forbidden')
   expect(refusalOf(await auditor.client('deleteExportTarget', {}))).toBe('403 forbidden')
   expect(refusalOf(await agent.client('readExportTarget', {}))).toBe('403 forbidden')
+
+  unwrap(await fixtures.root('deleteExportTarget', {}))
+  expect(refusalOf(await fixtures.root('deleteExportTarget', {}))).toBe('409 no_export_target')
+  const { items } = unwrap(await fixtures.root('readTenantJournal', { query: {} }))
+  const entries = items.filter(({ kind }) => kind.startsWith('export_target.'))
+  const spec_sha256 = expect.stringMatching(/^[0-9a-f]{64}$/)
+  expect(entries.map((entry) => [entry.kind, entry.body])).toEqual([
+    ['export_target.put', { bucket: 'evidence', spec_sha256, by: 'root' }],
+    ['export_target.removed', { bucket: 'evidence', by: 'root' }],
+  ])
 })
 
 test('the folder in the bucket has at most `export_prefix_chars` characters', async () => {

@@ -59,8 +59,8 @@ beforeAll(async () => {
     }),
   )
   await eventually(
-    'the log has three ends and the change of the rule',
-    async () => (await logHead(fixtures.root, 'log-acme')).size === 4,
+    'the log has three ends, and agent, tool, token, worker and rule',
+    async () => (await logHead(fixtures.root, 'log-acme')).size === 8,
   )
 })
 
@@ -70,17 +70,17 @@ test('the log is exported and verified, again offline, and again from the edge',
   const exported = await log('export', dir)
   expect([exported.code, answerOf(exported)]).toMatchObject([
     0,
-    { verified: true, about: { leaves: '4', calls: '3', 'seen before': 'nothing' } },
+    { verified: true, about: { leaves: '8', calls: '3', 'seen before': 'nothing' } },
   ])
   const whole = await offline('verify', dir)
-  expect([whole.code, answerOf(whole)]).toMatchObject([0, { about: { leaves: '4', calls: '3' } }])
-  expect(answerOf(whole).about['seen before']).toMatch(/^4 leaves/)
+  expect([whole.code, answerOf(whole)]).toMatchObject([0, { about: { leaves: '8', calls: '3' } }])
+  expect(answerOf(whole).about['seen before']).toMatch(/^8 leaves/)
   const live = await log('verify')
-  expect([live.code, answerOf(live)]).toMatchObject([0, { about: { leaves: '4', calls: '3' } }])
+  expect([live.code, answerOf(live)]).toMatchObject([0, { about: { leaves: '8', calls: '3' } }])
   const one = await log('verify', '--run', run)
   expect([one.code, answerOf(one)]).toMatchObject([
     0,
-    { about: { leaves: '4', calls: '2', 'other leaves': '2' } },
+    { about: { leaves: '8', calls: '2', 'other leaves': '6' } },
   ])
   const none = await log('verify', '--until', '2020-01-01')
   expect([none.code, answerOf(none)]).toMatchObject([0, { about: { calls: '0', 'other leaves': '3' } }])
@@ -90,16 +90,16 @@ test('anybody can check the head of the log, that it only grew, and that it has 
   timeout: 120_000,
 }, async () => {
   const first = await log('checkpoint', '-o', note)
-  expect([first.code, answerOf(first).about]).toMatchObject([0, { leaves: '4' }])
-  expect(readFileSync(note, 'utf8').split('\n')[1]).toBe('4')
+  expect([first.code, answerOf(first).about]).toMatchObject([0, { leaves: '8' }])
+  expect(readFileSync(note, 'utf8').split('\n')[1]).toBe('8')
   expect((await log('consistency', note)).code).toBe(0)
   const changed = join(folder, 'changed')
-  writeFileSync(changed, readFileSync(note, 'utf8').replace('\n4\n', '\n3\n'))
+  writeFileSync(changed, readFileSync(note, 'utf8').replace('\n8\n', '\n7\n'))
   expect(failed(await log('consistency', changed))).toEqual([
     'the edge signed the checkpoint of the tenant’s log',
   ])
   const proven = await log('prove', calls[0] ?? '')
-  expect([proven.code, answerOf(proven).about]).toMatchObject([0, { call: calls[0], leaves: '4' }])
+  expect([proven.code, answerOf(proven).about]).toMatchObject([0, { call: calls[0], leaves: '8' }])
   expect(await log('prove', 'call_01KA5XJ3M0000000000000000A_1')).toMatchObject({ code: 1 })
   expect(await log('prove', 'call_1')).toMatchObject({ code: 2 })
   expect(await countersign(['log', 'checkpoint'], { env: online })).toMatchObject({ code: 2 })

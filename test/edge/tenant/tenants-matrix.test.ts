@@ -136,6 +136,7 @@ async function stateOf({ fixtures, ids, agent }: typeof other): Promise<unknown>
     unwrap(await root('listSecrets', {})),
     unwrap(await root('listUpstreams', {})),
     unwrap(await root('readUpstreamJournal', { query: {} })),
+    unwrap(await root('readTenantJournal', { query: {} })),
     unwrap(await root('listChannels', {})),
     unwrap(await root('listPublishers', {})),
     unwrap(await root('listPolicyVersions', { query: {} })),

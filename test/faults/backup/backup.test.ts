@@ -330,14 +330,16 @@ describe('after a restore on another host', () => {
     await eventually('the inbox is empty', () => items.length === 0)
   })
 
-  test('the log contains the end of each call once, and its head is the root over these', async () => {
+  test('the log contains the end of each call and each administrative change once, and its head is the root over these', async () => {
     const { items } = unwrap(await second.operator('listRuns', { query: { limit: 100 } }))
     expect(items.length).toBeGreaterThan(5)
     expect(items.length).toBeLessThan(100) // so one page has all
     const auditor = { agent: second.operator } as HurtStack // the runs are of two agents
     const ends: JournalEntry[] = []
     for (const { id } of items) ends.push(...endsIn(await journalOf(auditor, id)))
-    await logHolds(second, ends)
+    const journal = unwrap(await second.operator('readTenantJournal', { query: {} })).items
+    expect(journal.length).toBeLessThan(100) // so one page has all
+    await logHolds(second, [...ends, ...journal])
   })
 
   test('the journal of the installation contains each restore and its reason once, even if two restores precede a start', async () => {

@@ -1,0 +1,1 @@
+CREATE INDEX `tenant_journal_kind` ON `tenant_journal` (`kind`);
