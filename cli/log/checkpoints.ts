@@ -2,7 +2,7 @@
 // user has seen. The edge's operator could otherwise show different logs to different people, or the
 // log of yesterday to everybody.
 
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { sha256 } from '../../shared/bytes/json.ts'
@@ -58,10 +58,23 @@ export type SeenHead = SignedHead & { readonly at_ms: number }
 const fileName = (origin: string): string => `${sha256(origin)}.json`
 const fileOf = (origin: string): string => join(checkpointsFolder(), fileName(origin))
 
-/** The head of this log that this user saw last; undefined if there is none. */
+/**
+ * The head of this log that this user saw last, or of the same edge's log for this tenant under another
+ * name, which the edge could take to hide a fork; undefined if there is none.
+ */
 export function seenHead(origin: string, keys: Keys): Result<SeenHead | undefined, Trouble> {
   const file = fileOf(origin)
-  if (!existsSync(file)) return ok(undefined)
+  if (existsSync(file)) return readSeen(file, keys)
+  const folder = checkpointsFolder()
+  const others = existsSync(folder) ? readdirSync(folder).map((name) => join(folder, name)) : []
+  for (const other of others) {
+    const seen = readSeen(other, keys)
+    if (seen.ok) return seen
+  }
+  return ok(undefined)
+}
+
+function readSeen(file: string, keys: Keys): Result<SeenHead, Trouble> {
   const json = readJson(file)
   if (!json.ok) return json
   const seen = Seen.safeParse(json.value)
@@ -87,6 +100,8 @@ export function keepHead({ origin, note }: SignedHead): Result<string, Trouble> 
 export function contradiction(seen: SeenHead, head: SignedHead): string {
   const before = `you saw ${seen.size} leaves at ${time(seen.at_ms)}`
   const kept = `that checkpoint is in ${fileOf(seen.origin)}`
+  if (head.origin !== seen.origin)
+    return `the log was renamed: you saw \`${seen.origin}\` with ${seen.size} leaves at ${time(seen.at_ms)}, and now it is \`${head.origin}\`. A fork can hide behind another name; ${kept}, which you can remove if you know that the edge has a new address`
   if (head.size < seen.size)
     return `the log was rolled back: ${before}, and now it has ${head.size}. Either leaves were removed, or the edge runs on an older state; ${kept}`
   return `the log was forked: ${before}, and the log of ${head.size} leaves does not begin with them. Its past was rewritten, or you are shown another log than before; ${kept}`
@@ -99,7 +114,8 @@ export async function continuity(
   readTile: ReadTile<Trouble>,
 ): Promise<Result<Check[], Trouble>> {
   if (seen === undefined) return ok([])
-  const proven = head.size < seen.size ? ok(false) : await isContinued(seen, head, readTile)
+  const isOther = head.origin !== seen.origin || head.size < seen.size
+  const proven = isOther ? ok(false) : await isContinued(seen, head, readTile)
   if (!proven.ok) return proven
   const detail = proven.value ? {} : { detail: contradiction(seen, head) }
   return ok([{ name: CONTINUES, ok: proven.value, ...detail }])

@@ -93,7 +93,8 @@ export async function verifyEvidence(
     if (log.rootOf(size) !== root)
       fail(REBUILT, head.origin, `the entries of ${size} leaves have another root`)
   const isOlder = !evidence.isLive && head.size < (seen.value?.size ?? 0)
-  if (seen.value !== undefined && !isOlder && log.rootOf(seen.value.size) !== seen.value.root)
+  const isSeen = seen.value?.origin === head.origin && log.rootOf(seen.value.size) === seen.value.root
+  if (seen.value !== undefined && !isOlder && !isSeen)
     fail(CONTINUES, head.origin, contradiction(seen.value, head))
 
   const checks = [

@@ -154,7 +154,7 @@ export const EXPORTED: readonly Held[] = [
   {
     area: 'exports',
     file: 'cli/log/checkpoints.ts',
-    tests: ['test/cli/log/verify-log.test.ts'],
+    tests: ['test/cli/log/verify-log.test.ts', 'test/cli/log/forks.test.ts'],
     lines: [
       [
         "origin.slice(origin.indexOf('/') + 1) !== keys.tenant",
@@ -172,11 +172,9 @@ export const EXPORTED: readonly Held[] = [
         '() => true',
         'A worker signs the head that the log is compared with.',
       ],
-      [
-        'head.size < seen.size ? ok(false) :',
-        'head.size < seen.size ? ok(true) :',
-        'A rollback goes unnoticed.',
-      ],
+      ['isOther ? ok(false) :', 'isOther ? ok(true) :', 'A rollback goes unnoticed.'],
+      ['head.origin !== seen.origin || ', '', 'A fork under another name is reported as something else.'],
+      ['if (seen.ok) return seen', '', 'A fork under another name goes unnoticed.'],
       ['verifyConsistency({', 'Boolean({', 'A forked log goes unnoticed.'],
       ['seen.success && head.ok', 'seen.success', 'A kept checkpoint is replaced without notice.'],
     ],
@@ -184,13 +182,18 @@ export const EXPORTED: readonly Held[] = [
   {
     area: 'exports',
     file: 'cli/log/verify-log.ts',
-    tests: ['test/cli/log/verify-log.test.ts'],
+    tests: ['test/cli/log/verify-log.test.ts', 'test/cli/log/forks.test.ts'],
     lines: [
       ['if (missing > 0)', 'if (false)', 'The log lacks a call, and nothing says so.'],
       ["if (what === '')", 'if (false)', 'A call that is in the log twice passes verification.'],
       ['index >= before.value.size', 'true', 'A call that was withheld from the export goes unnoticed.'],
       ['log.rootOf(size) !== root', 'false', 'The entries are others than those that the edge signed.'],
       ['seen.value !== undefined && !isOlder', 'false', 'A forked log passes verification.'],
+      [
+        'seen.value?.origin === head.origin && ',
+        'seen.value !== undefined && ',
+        'A log under another name replaces the head that was seen before.',
+      ],
       ['!evidence.isLive && head.size', 'head.size', 'A live log that was rolled back passes verification.'],
       ['if (!chain.ok) fail', 'if (false) fail', 'A rewritten journal of the tenant passes verification.'],
     ],
