@@ -5,8 +5,9 @@ import { execFile } from 'node:child_process'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { ROOT } from '../../infra/state.ts'
+import { ApprovalServer } from '../support/channels/approval-server.ts'
 import { Fixtures } from '../support/fixtures.ts'
 import { sharedStack } from '../support/stack/stack.ts'
 import type { Ask } from './approval-links/check.ts'
@@ -48,12 +49,20 @@ const command = (
   )
 const FEW = ['--posts', '20', '--mutations', '100']
 
+/**
+ * A product to test the command with. Its tokens are short, so the command sends a tenth of the requests
+ * that it would send to our edge.
+ */
+const product = await new ApprovalServer().start()
+afterAll(() => product.stop())
+
 test('the conformance command gets approvals from a program, prints a line for each promise, and exits with 0', {
   timeout: 120_000,
 }, async () => {
-  const [target, asks] = [countersign(where), new Map<string, Ask>()]
+  const asks = new Map<string, Ask>()
   const open = async (seconds: string) => {
-    const ask = (await target.open(seconds === '' ? undefined : Number(seconds))) ?? expect.fail('no link')
+    const ask =
+      (await product.target.open(seconds === '' ? undefined : Number(seconds))) ?? expect.fail('no link')
     const id = `${asks.size}`
     asks.set(id, ask)
     return { id, link: ask.link }
@@ -83,9 +92,8 @@ test('our own program for the conformance command opens approvals and looks at t
 test('the conformance command with links only lists the checks that it could not run, and does not succeed', {
   timeout: 120_000,
 }, async () => {
-  const target = countersign(where)
   const links: string[] = []
-  for (let i = 0; i < 5; i++) links.push((await target.open())?.link ?? expect.fail('no link'))
+  for (let i = 0; i < 5; i++) links.push((await product.target.open())?.link ?? expect.fail('no link'))
   const result = await command('main.ts', [...FEW, '--json', ...links.flatMap((link) => ['--url', link])])
   const { settings, findings } = JSON.parse(result.out) as {
     settings: object

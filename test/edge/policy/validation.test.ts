@@ -53,20 +53,17 @@ test('policies can name every action that a route checks, with exactly its calle
   } as const
   // A tenant's policies can't name the installation's actions.
   const routes = Object.values<Route>(ROUTES).filter(({ callers }) => !callers.includes('installation'))
-  for (const { action, callers } of routes) {
-    if (action === null) continue
-    for (const caller of callers) {
+  const rules = routes.flatMap(({ action, callers }) =>
+    callers.flatMap((caller) => {
+      if (action === null) return []
       if (caller === 'anyone' || caller === 'installation')
         throw new Error(`\`${action}\` is asked of anyone`)
-      expect(
-        check(`permit (principal is ${types[caller]}, action == Action::"${action}", resource is Tenant);`),
-        action,
-      ).toEqual({
-        ok: true,
-        value: [],
-      })
-    }
-  }
+      return [`permit (principal is ${types[caller]}, action == Action::"${action}", resource is Tenant);`]
+    }),
+  )
+  expect(rules.length).toBeGreaterThan(100)
+  // In one set, because most of the time of a check is the schema's. An error names its line.
+  expect(check([...new Set(rules)].join('\n'))).toEqual({ ok: true, value: [] })
 })
 
 test.each([
@@ -313,7 +310,9 @@ test.each<[name: string, of: (n: number) => string]>([
   ['branches', (n) => `${'if true then '.repeat(n)}true${' else false'.repeat(n)}`],
 ])('the engine survives the deepest accepted text, and a deeper one is refused: %s', (_name, of) => {
   const depths = Array.from({ length: 60 }, (_, i) => i + 1)
-  const stood = depths.filter((n) => {
+  const stood = depths.filter((n) => compile({ mine: on(of(n)) }).ok)
+  // A check takes far longer than reading, so the shallow texts are not all checked.
+  for (const n of depths.filter((n) => n % 8 === 0 || n > stood.length - 2)) {
     const text = on(of(n))
     const read = compile({ mine: text })
     const checked = check(text) // any answer is fine
@@ -322,8 +321,7 @@ test.each<[name: string, of: (n: number) => string]>([
         expect.stringMatching(/nested deeper|conditions/),
         false,
       ])
-    return read.ok
-  })
+  }
   expect([stood.length > 10, stood.length < depths.length]).toEqual([true, true])
   expect(stood).toEqual(depths.slice(0, stood.length))
 })
@@ -426,10 +424,10 @@ test.each([
     const files = Object.fromEntries(texts.map((text, i) => [`f${i}`, text]))
     for (const tools of [[], TOOLS, MANY]) {
       const began = cpuTime()
-      expect(['limit_reached', code]).toContain(refused(checkPolicies(files, tools)).code)
+      const found = refused(checkPolicies(files, tools)).code
       expect(cpuTime() - began).toBeLessThan(4_000)
+      expect(tools === TOOLS ? [code] : ['limit_reached', code]).toContain(found)
     }
-    expect(refused(checkPolicies(files, TOOLS)).code).toBe(code)
   },
 )
 
