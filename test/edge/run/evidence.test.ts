@@ -14,6 +14,7 @@ import { LIMITS } from '../../../shared/limits.ts'
 import { client } from '../../../shared/routes/client.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
 import { changed, others, paths, reached } from '../../shared/tamper.ts'
+import { endsIn } from '../../support/auditor.ts'
 import { eventually } from '../../support/eventually.ts'
 import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
 import { logHashes, logHead } from '../../support/log-reader.ts'
@@ -247,9 +248,11 @@ test('the list of ended calls follows the order of the log', async () => {
   expect(mine).toHaveLength(Object.keys(ended).length)
   for (const { call, state, agent: by } of mine)
     expect([state, by]).toEqual([Object.values(ended).find(({ id }) => id === call)?.state, agent.name])
-  // From the first of these on, the log has only calls; changes of skills also have indices in it.
-  const since = listed.slice(listed.findIndex(({ call }) => call === mine[0]?.call)).map(({ seq }) => seq)
-  expect(since).toEqual(since.map((_, i) => (since[0] ?? 0) + i))
+  const places = listed.map(({ seq }) => seq)
+  expect(places).toEqual(places.toSorted((a, b) => a - b))
+  const leaves = await logHashes(fixtures.root)
+  const ends = new Map(endsIn(journal).map(({ call, hash }) => [call, hash]))
+  expect(mine.map(({ seq }) => leaves[seq - 1])).toEqual(mine.map(({ call }) => ends.get(call)))
 })
 
 test('L7 neither journal nor log contains an argument or an output', async () => {
