@@ -53,56 +53,86 @@ function headSignedBy(signers: readonly KeyEntry[], note: string, keys: Keys): R
 }
 
 const Seen = z.strictObject({ note: z.string(), at_ms: Time })
-export type SeenHead = SignedHead & { readonly at_ms: number }
+export type SeenHead = SignedHead & { readonly at_ms: number; readonly file: string }
 
-const fileName = (origin: string): string => `${sha256(origin)}.json`
-const fileOf = (origin: string): string => join(checkpointsFolder(), fileName(origin))
+/**
+ * The files of this log's heads: by its name, and by the address that was asked for it. So neither a log
+ * that was renamed nor one that is read at another address counts as new. `address`: undefined offline.
+ */
+function filesOf(origin: string, address: string | undefined): string[] {
+  const tenant = origin.slice(origin.indexOf('/') + 1)
+  const names = new Set([origin, ...(address === undefined ? [] : [`${address}/${tenant}`])])
+  return [...names].map((name) => `${sha256(name)}.json`)
+}
 
-/** The head of this log that this user saw last; undefined if there is none. */
-export function seenHead(origin: string, keys: Keys): Result<SeenHead | undefined, Trouble> {
-  const file = fileOf(origin)
-  if (!existsSync(file)) return ok(undefined)
-  const json = readJson(file)
-  if (!json.ok) return json
-  const seen = Seen.safeParse(json.value)
-  const head = seen.success ? keptHead(seen.data.note, keys) : err('it is not a checkpoint of ours')
-  return seen.success && head.ok
-    ? ok({ ...head.value, at_ms: seen.data.at_ms })
-    : err(
+/** The heads of this log that this user saw last, the largest first. */
+export function seenHeads(
+  origin: string,
+  address: string | undefined,
+  keys: Keys,
+): Result<SeenHead[], Trouble> {
+  const heads: SeenHead[] = []
+  for (const name of filesOf(origin, address)) {
+    const file = join(checkpointsFolder(), name)
+    if (!existsSync(file)) continue
+    const json = readJson(file)
+    if (!json.ok) return json
+    const seen = Seen.safeParse(json.value)
+    const head = seen.success ? keptHead(seen.data.note, keys) : err('it is not a checkpoint of ours')
+    if (!seen.success || !head.ok)
+      return err(
         trouble(
           'unreadable',
           `\`${file}\`, the checkpoint that you saw before, is not signed by these keys`,
-          'check that the key file is the right one; remove the file only if you no longer trust that checkpoint',
+          `check that the key file is the right one; if the edge was set up again with other keys, and you believe its operator, remove \`${file}\``,
         ),
       )
+    if (heads.every(({ note }) => note !== seen.data.note))
+      heads.push({ ...head.value, at_ms: seen.data.at_ms, file })
+  }
+  return ok(heads.sort((a, b) => b.size - a.size))
 }
 
-/** Keeps a head that has been compared with the one before. */
-export function keepHead({ origin, note }: SignedHead): Result<string, Trouble> {
-  const text = JSON.stringify({ note, at_ms: Date.now() } satisfies z.infer<typeof Seen>)
-  return saveBytes(checkpointsFolder(), fileName(origin), Buffer.from(text), true)
+/** Keeps a head that has been compared with those before. */
+export function keepHead({ origin, note }: SignedHead, address: string | undefined): Result<true, Trouble> {
+  const text = Buffer.from(JSON.stringify({ note, at_ms: Date.now() } satisfies z.infer<typeof Seen>))
+  for (const name of filesOf(origin, address)) {
+    const saved = saveBytes(checkpointsFolder(), name, text, true)
+    if (!saved.ok) return saved
+  }
+  return ok(true)
 }
 
-/** The sentence for a head that contradicts the one that was seen before. Both notes are evidence. */
+/** The sentence for a head that contradicts one that was seen before. Both notes are evidence. */
 export function contradiction(seen: SeenHead, head: SignedHead): string {
   const before = `you saw ${seen.size} leaves at ${time(seen.at_ms)}`
-  const kept = `that checkpoint is in ${fileOf(seen.origin)}`
+  const kept = `that checkpoint is in ${seen.file}; if its operator names a reason that you believe, remove the file`
+  if (head.origin !== seen.origin)
+    return `this address had the log \`${seen.origin}\`, of which ${before}, and now has \`${head.origin}\`, which does not begin with them; ${kept}`
   if (head.size < seen.size)
     return `the log was rolled back: ${before}, and now it has ${head.size}. Either leaves were removed, or the edge runs on an older state; ${kept}`
   return `the log was forked: ${before}, and the log of ${head.size} leaves does not begin with them. Its past was rewritten, or you are shown another log than before; ${kept}`
 }
 
-/** Whether `head` continues what was seen before, as the log's tiles prove. */
+/** Whether `head` continues all that was seen before, as the log's tiles prove. */
 export async function continuity(
-  seen: SeenHead | undefined,
+  seen: readonly SeenHead[],
   head: SignedHead,
   readTile: ReadTile<Trouble>,
 ): Promise<Result<Check[], Trouble>> {
-  if (seen === undefined) return ok([])
-  const proven = head.size < seen.size ? ok(false) : await isContinued(seen, head, readTile)
-  if (!proven.ok) return proven
-  const detail = proven.value ? {} : { detail: contradiction(seen, head) }
-  return ok([{ name: CONTINUES, ok: proven.value, ...detail }])
+  for (const one of seen) {
+    const proven = head.size < one.size ? ok(false) : await isContinued(one, head, readTile)
+    if (!proven.ok) return proven
+    if (!proven.value) return ok([{ name: CONTINUES, ok: false, detail: contradiction(one, head) }])
+  }
+  return ok(seen.length === 0 ? [] : [{ name: CONTINUES, ok: true }])
+}
+
+/** Describes the heads that were seen before. */
+export function aboutSeen([largest]: readonly SeenHead[], { origin }: SignedHead): Record<string, string> {
+  if (largest === undefined) return { 'seen before': 'nothing' }
+  const named = largest.origin === origin ? '' : `, as ${largest.origin}`
+  return { 'seen before': `${largest.size} leaves, at ${time(largest.at_ms)}${named}` }
 }
 
 /** Whether tiles prove that the log of `from` is the beginning of the log of `to`. */
