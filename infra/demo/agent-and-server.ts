@@ -25,7 +25,7 @@ const ENV = { PATH: '/usr/bin:/bin', LANG: 'C.UTF-8', ...COMPILE_CACHE }
 
 export async function agentAndServer(demo: DemoStack): Promise<void> {
   title('5  An AI agent calls a third-party MCP server: it has to wait for an approval, then gets its result')
-  if (!demo.own) {
+  if (demo.own === undefined) {
     explain('left out: the running stack reaches public servers only, and the demo’s server runs on this')
     explain(
       'machine. Stop the stack and run the demo again to see this step; docs/upstreams.md has the commands',

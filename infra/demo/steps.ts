@@ -1,9 +1,8 @@
 // The steps of the demo that need nothing but the product: a harmless call, a sensitive one, a
 // standing approval, a forbidden call and a skill. Each fails if something is not as it claims.
 
-import { readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { answerOnPage } from './approval-page.ts'
+import { backUp } from './evidence.ts'
 import { callIn, check, countersign, type DemoStack, explain, match, title } from './terminal.ts'
 
 export function harmless(demo: DemoStack): void {
@@ -15,10 +14,9 @@ export function harmless(demo: DemoStack): void {
   )
 }
 
-export async function sensitive(demo: DemoStack): Promise<void> {
-  title(
-    '2  A sensitive call: it waits for an approval, runs in tier C, and its attestation is verified offline',
-  )
+/** Returns the id of the call. */
+export async function sensitive(demo: DemoStack): Promise<string> {
+  title('2  A sensitive call: it waits for an approval, and then runs in tier C')
   const asked = countersign(
     demo,
     'call',
@@ -40,19 +38,7 @@ export async function sensitive(demo: DemoStack): Promise<void> {
       /[0-9a-f]{64} {2}\/usr\/bin\/env/.test(ended.out),
     'a digest as output',
   )
-  countersign(demo, 'attestation', call, '-o', 'bundle.json')
-  countersign(demo, 'keys', 'list', '-o', 'keys.json')
-  explain('verification needs only these two files, and no network')
-  const verified = countersign(demo, 'verify', 'bundle.json', '--keys', 'keys.json')
-  check(verified.code === 0 && /^verified$/m.test(verified.out), 'a verified attestation')
-
-  const bytes = readFileSync(join(demo.folder, 'bundle.json'))
-  const at = bytes.indexOf('/usr/bin/env') + '/usr/bin/en'.length
-  bytes[at] = (bytes[at] ?? 0) ^ 1
-  writeFileSync(join(demo.folder, 'forged.json'), bytes)
-  explain(`the same bundle with one bit changed: at byte ${at}, /usr/bin/env becomes /usr/bin/enw`)
-  const forged = countersign(demo, 'verify', 'forged.json', '--keys', 'keys.json')
-  check(forged.code === 1 && /^NOT VERIFIED$/m.test(forged.out), 'a forgery that is refused')
+  return call
 }
 
 export function standing(demo: DemoStack): void {
@@ -110,8 +96,10 @@ export function forbidden(demo: DemoStack): void {
     'a denial with its reason',
   )
   countersign(demo, 'attestation', callIn(denied.out), '-o', 'denial.json')
+  countersign(demo, 'keys', 'list', '-o', 'keys.json')
   const verified = countersign(demo, 'verify', 'denial.json', '--keys', 'keys.json')
   check(verified.code === 0 && /ran +nothing/.test(verified.out), 'an attestation that nothing ran')
+  if (demo.own !== undefined) backUp(demo)
 }
 
 export function skill(demo: DemoStack): void {
@@ -121,7 +109,7 @@ export function skill(demo: DemoStack): void {
   explain('its tests run in the same kind of isolate as real calls; nothing is published')
   const tested = countersign(demo, 'skill', 'test', 'hello')
   check(tested.code === 0 && /^2 passed$/m.test(tested.out), 'tests that pass')
-  if (demo.own) publishAndCall(demo)
+  if (demo.own !== undefined) publishAndCall(demo)
   else explain('docs/skills.md shows how to publish it')
 }
 

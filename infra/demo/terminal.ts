@@ -5,6 +5,7 @@ import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { wantsColour } from '../../cli/shell/config.ts'
 import { inert, paint } from '../../cli/shell/terminal-text.ts'
+import type { Stack } from '../stack.ts'
 import { ROOT } from '../state.ts'
 
 const { bold, bad, ...brushes } = paint(wantsColour(process.stdout.isTTY))
@@ -32,14 +33,17 @@ export const print = (text: string): void =>
       .join('\n'),
   )
 
+/** `witnessKey`: the key by which verifiers know the witness of its log. */
+export type OwnStack = { readonly stack: Stack; readonly witnessKey: string }
+
 /**
- * The state folder of the stack and a folder for files. `own`: the demo started the stack and
- * removes it at the end.
+ * The state folder of the stack and a folder for files. `own`: the stack that the demo started, and
+ * removes at the end.
  */
 export type DemoStack = {
   readonly state: string
   readonly folder: string
-  readonly own: boolean
+  readonly own: OwnStack | undefined
   readonly key?: string
 }
 
@@ -55,6 +59,7 @@ export function countersign(
       PATH: '/usr/bin:/bin',
       COUNTERSIGN_STATE: state,
       XDG_CONFIG_HOME: folder,
+      XDG_STATE_HOME: folder,
       ...COMPILE_CACHE,
       ...(key === undefined ? {} : { COUNTERSIGN_KEY: key }),
     },

@@ -2,12 +2,9 @@
 // of edge, Redis or worker, no log and no response contains it, while the call runs and after (L7,
 // V02).
 
-import { spawnSync } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { ROOT, type State } from '../../infra/state.ts'
-import { workerArgv } from '../../infra/worker-process.ts'
 import { sha256 } from '../../shared/bytes/json.ts'
 import { verifyBundle } from '../../shared/evidence/bundle.ts'
 import type { Envelope } from '../../shared/evidence/dsse.ts'
@@ -122,17 +119,6 @@ const pinnedByWorker = (): string => {
   const [file = ''] = globSync(join(hurt.stack.state.worker, '**/key.json'))
   return JSON.parse(readFileSync(file, 'utf8')).edge.kid
 }
-/** Rotates the worker's key, as an operator of its host does. */
-function rotateWorker(state: State): void {
-  const [file = '', ...args] = workerArgv(state, 'worker/main.ts', 'rotate')
-  const done = spawnSync(file, args, {
-    cwd: ROOT,
-    encoding: 'utf8',
-    env: { PATH: '/usr/bin:/bin', HOME: '/' },
-  })
-  if (done.status !== 0) throw new Error(done.stderr)
-}
-
 const kidsOf = ({ signatures }: Envelope): string[] => signatures.map(({ keyid }) => keyid)
 
 test('T03 the edge’s key is rotated while calls run: they end, old and new evidence verifies, and secrets reach their tools', async () => {
@@ -168,7 +154,7 @@ test('T03 the edge’s key is rotated while calls run: they end, old and new evi
 test('T03 a distrusted key signs nothing more, and a worker that was off follows two links with a new key of its own', async () => {
   const last = await hurt.ended(await hurt.propose('mark_quickly', { mark: 'second\n' }))
   await hurt.stack.worker.stop()
-  rotateWorker(hurt.stack.state)
+  await hurt.rotateWorkerKey()
   await onHost('keys', 'rotate')
   const [, second = '', third = ''] = edgeKids(await keys())
   expect(third).toBe('')

@@ -1,22 +1,26 @@
-// Promise: while 300 calls run, runs are sealed, a retention rule removes what is older than seconds, and
-// backups are taken, `kill -9` of worker, Redis and workerd at random moments loses no call and runs none
-// twice (L2, L4, L5). Of a call whose evidence the rule no longer keeps, exactly a tombstone is left. A
-// restored backup has every call that was acknowledged before it began, and runs none again. Each call appends a line to a file of
-// its run on the worker's host, and the test counts executions by these lines.
+// Promise: while 300 calls run, runs are sealed, a retention rule removes what is older than seconds,
+// backups are taken, and the keys of edge and worker are replaced, `kill -9` of worker, Redis and
+// workerd at random moments loses no call and runs none twice (L2, L4, L5). `countersign log verify`,
+// with the keys from before the storm, finds every acknowledged call once and every grant used at most
+// once. Of a call whose evidence the rule no longer keeps, exactly a tombstone is left. A restored
+// backup has every call that was acknowledged before it began, and runs none again. Each call appends a
+// line to a file of its run on the worker's host, and the test counts executions by these lines.
 
-import { existsSync, globSync, mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { payloadBytes } from '../../shared/evidence/dsse.ts'
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
 import type { Call } from '../../shared/wire/calls.ts'
+import type { ExportLine } from '../../shared/wire/exports.ts'
 import { attested, endsIn, journalLeft, logHolds } from '../support/auditor.ts'
 import { countersign } from '../support/countersign.ts'
 import { eventually } from '../support/eventually.ts'
 import { unwrap } from '../support/fixtures.ts'
-import { HurtStack, insist } from '../support/stack/hurt-stack.ts'
+import { HurtStack, insist, revive } from '../support/stack/hurt-stack.ts'
 import { timedKey } from '../support/timed-key.ts'
 
 /** `npm run test:chaos` makes 3,000. */
@@ -24,7 +28,7 @@ const CALLS = Number(process.env['COUNTERSIGN_STORM'] ?? '300')
 /** Runs that live for the whole storm. Half of the calls are in them. */
 const LONG_RUNS = 8
 const CALLS_OF_SHORT_RUN = 10
-const PROPOSED_WITHIN_MS = CALLS * 133
+const PROPOSED_WITHIN_MS = CALLS * 100
 /** Each part dies at least this often. */
 const STRIKES = Math.ceil(CALLS / 60)
 /** Another seed gives another storm: `STORM_SEED=7 npm test -- test/faults/storm`. */
@@ -48,10 +52,13 @@ function dice(seed: number): () => number {
   }
 }
 
-type Part = 'worker' | 'redis' | 'edge'
+const PARTS = ['worker', 'redis', 'edge'] as const
+type Part = (typeof PARTS)[number]
 type Struck = { readonly parts: readonly Part[]; readonly at: number; back: number }
 
 const state = mkdtempSync(join(tmpdir(), 'countersign-storm-'))
+/** The folder of somebody who audits the log from elsewhere. */
+const elsewhere = mkdtempSync(join(tmpdir(), 'countersign-auditor-'))
 let hurt: HurtStack
 beforeAll(async () => {
   const limits = { retention_day_ms: DAY_MS, removal_retry_ms: 1_000 }
@@ -59,7 +66,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await hurt?.stop()
-  rmSync(state, { recursive: true, force: true })
+  for (const folder of [state, elsewhere]) rmSync(folder, { recursive: true, force: true })
 })
 
 /**
@@ -138,10 +145,19 @@ async function prune(over: AbortSignal): Promise<void> {
 const keep = async (body: typeof KEPT_DAYS | typeof FOR_EVER) =>
   unwrap(await insist(() => hurt.operator('putRetention', { body }), 90_000))
 
-async function strikeAll(random: () => number): Promise<Struck[]> {
-  const single = (['worker', 'redis', 'edge'] as const).flatMap((part) =>
-    Array.from({ length: STRIKES - 1 }, (): Part[] => [part]),
-  )
+/** No call is lost for it: the worker first finishes those that run. */
+async function replaceWorkerKey(): Promise<void> {
+  await hurt.stack.worker.stop()
+  await hurt.rotateWorkerKey()
+  await revive(hurt.stack.worker)
+}
+
+/**
+ * Kills the parts, and replaces both keys in between. `onWorkerKey`: a backup from before then does not
+ * have the worker's new key, so that worker would have to enrol again after its restore.
+ */
+async function strikeAll(random: () => number, onWorkerKey: () => void): Promise<Struck[]> {
+  const single = PARTS.flatMap((part) => Array.from({ length: STRIKES - 1 }, (): Part[] => [part]))
   const order = single.map((parts) => ({ parts, at: random() })).toSorted((a, b) => a.at - b.at)
   const strikes: Part[][] = [
     ...order.map(({ parts }) => parts),
@@ -149,9 +165,14 @@ async function strikeAll(random: () => number): Promise<Struck[]> {
     ['worker', 'redis', 'edge'],
     ['redis', 'edge'],
   ]
+  const early = Math.floor(strikes.length / 5)
+  // The edge reads its keys when it starts.
+  const midst = strikes.findIndex((parts, n) => n >= strikes.length / 2 && parts.includes('edge'))
   const struck: Struck[] = []
-  for (const parts of strikes) {
-    await sleep(300 + random() * 2_500)
+  for (const [n, parts] of strikes.entries()) {
+    await sleep(200 + random() * 1_600)
+    if (n === early) await replaceWorkerKey().then(onWorkerKey)
+    if (n === midst) expect(await ofState('keys', 'rotate')).toMatchObject({ code: 0 })
     const strike: Struck = { parts, at: Date.now(), back: 0 }
     struck.push(strike)
     const back = await Promise.all(parts.map((part) => hurt.stack[part].restart()))
@@ -161,21 +182,33 @@ async function strikeAll(random: () => number): Promise<Struck[]> {
   return struck
 }
 
-/** A backup, and the calls that were acknowledged before it began. */
-type Backup = { readonly dir: string; readonly at: number; readonly known: ReadonlyMap<string, Call> }
+/** A backup, of how many, in how many tries, and the calls that were acknowledged before it began. */
+type Backup = {
+  readonly dir: string
+  readonly nth: number
+  readonly tries: number
+  readonly at: number
+  readonly known: ReadonlyMap<string, Call>
+}
 
 const ofState = (...args: readonly string[]) =>
   countersign([...args, '--json'], { env: { COUNTERSIGN_STATE: state } })
 
+/** The share of calls that are acknowledged before the last backup, and the share proposed after it. */
+const BEFORE_BACKUP = 0.6
+const AFTER_BACKUP = 0.1
+
 /**
- * Takes backups until most calls are acknowledged, so that the last one lacks some. A backup fails if the
- * edge dies while it is taken, and does not count.
+ * Takes backups until most calls are acknowledged. A backup fails if the edge dies while it is taken,
+ * and does not count.
  */
 async function backUp(known: ReadonlyMap<string, Call>, random: () => number): Promise<Backup> {
   let last: Backup | undefined
-  for (let n = 0; known.size < CALLS * 0.7 || last === undefined; n++) {
+  for (let tries = 1; known.size < CALLS * BEFORE_BACKUP || last === undefined; tries++) {
     await sleep(1_000 + random() * 5_000)
-    const backup = { dir: join(state, `backup-${n}`), at: Date.now(), known: new Map(known) }
+    const nth = (last?.nth ?? 0) + 1
+    const dir = join(state, `backup-${tries}`)
+    const backup = { dir, nth, tries, at: Date.now(), known: new Map(known) }
     const { code } = await ofState('backup', backup.dir)
     expect(existsSync(join(backup.dir, 'manifest.json'))).toBe(code === 0)
     const stale = code === 0 ? last : backup
@@ -198,6 +231,17 @@ const sealedObjects = (): number =>
       db.close()
       return sum + Number(row?.['n'] ?? 0)
     }, 0)
+
+/** Waits until the call has ended, and returns it. */
+const end = (call: Call): Promise<Call> =>
+  eventually(
+    `call ${call.id} ends`,
+    async () => {
+      const now = await hurt.read(call, 5)
+      return now.ended_at_ms === undefined ? undefined : now
+    },
+    60_000,
+  )
 
 /** Some at a time, in order. */
 async function each<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
@@ -243,6 +287,45 @@ async function tenantJournal(): Promise<JournalEntry[]> {
     entries.push(...items)
   }
 }
+
+const withFirstKeys = ['--keys', 'keys.json', '--pinned', 'first.json'] as const
+
+/** Runs a command of somebody who remembers in `memory` which heads of the log they have seen. */
+const audit = (memory: string, ...args: readonly string[]) =>
+  countersign([...args, '--json'], {
+    cwd: elsewhere,
+    env: { COUNTERSIGN_STATE: state, XDG_STATE_HOME: join(elsewhere, memory) },
+  })
+
+/**
+ * Exports all evidence, and verifies it with the keys from before the storm. Fails unless it has each of
+ * these calls once, as itself or as a tombstone, and no grant twice. Returns the keys that signed it.
+ */
+async function audited(memory: string, calls: readonly Call[]): Promise<Set<string>> {
+  const folder = `evidence-${memory}`
+  await audit(memory, 'keys', 'list', '-o', 'keys.json')
+  for (const command of ['export', 'verify']) {
+    const { code, out } = await audit(memory, 'log', command, folder, ...withFirstKeys)
+    expect([command, code, out]).toEqual([command, 0, expect.stringContaining('no grant was used twice')])
+  }
+  const files = globSync(join(elsewhere, folder, 'runs/**/*.jsonl'))
+  const lines = files.flatMap((file) => readFileSync(file, 'utf8').trimEnd().split('\n'))
+  const [ids, grants, kids]: [string[], string[], Set<string>] = [[], [], new Set()]
+  for (const line of lines.map((text) => JSON.parse(text) as ExportLine)) {
+    if (line.kind === 'tombstone')
+      ids.push(...callsIn(JSON.parse(`${Buffer.from(payloadBytes(line.envelope))}`)))
+    if (line.kind !== 'call') continue
+    ids.push(line.call)
+    if (line.evidence?.grant) grants.push(line.evidence.grant.payload)
+    for (const { keyid } of line.evidence?.envelope.signatures ?? []) kids.add(keyid)
+  }
+  expect(ids.toSorted()).toEqual(calls.map(({ id }) => id).toSorted())
+  expect(new Set(grants).size).toBe(grants.length)
+  return kids
+}
+
+/** The call of a tombstone; none if it stands for a journal. */
+const callsIn = ({ call }: { readonly call?: string }): string[] => (call === undefined ? [] : [call])
 
 const isTombstone = ({ removed }: Call): boolean => removed?.evidence !== undefined
 
@@ -293,18 +376,23 @@ test(
     // Half of the calls are kept by legal holds; the others are removed, at the latest after the strikes.
     for (const subject of long)
       unwrap(await hurt.operator('putHold', { params: { subject }, body: { reason: 'a case' } }))
+    await audit('memory', 'keys', 'list', '-o', 'first.json')
+    const first = await audit('memory', 'log', 'checkpoint', '--keys', 'first.json')
+    expect(first).toMatchObject({ code: 0 })
     const all = Array.from({ length: CALLS }, (_, n) => wanted(n, long, short, random))
     const known = new Map<string, Call>()
     const over = new AbortController()
     const approving = approveAll(over.signal)
-    const backingUp = backUp(known, random)
+    const workerKey = Promise.withResolvers<void>()
+    const backingUp = workerKey.promise.then(() => backUp(known, random))
     const removed = new AbortController()
     const pruning = prune(removed.signal)
     const [struck, calls] = await Promise.all([
-      strikeAll(random),
+      strikeAll(random, workerKey.resolve),
       Promise.all(
-        all.map(async (call) => {
+        all.map(async (call, n) => {
           await sleep(call.at)
+          if (n >= CALLS * (1 - AFTER_BACKUP)) await backingUp
           const made = await proposed(call)
           known.set(call.mark, made)
           return made
@@ -312,7 +400,7 @@ test(
       ),
     ])
 
-    await each(calls, (call) => hurt.ended(call, 60_000))
+    await each(calls, end)
     await eventually(
       'evidence is removed',
       async () => (await storedCalls(calls)).filter(isTombstone).length > CALLS / 30,
@@ -320,13 +408,14 @@ test(
     )
     removed.abort()
     await pruning
-    const ended = await each(calls, (call) => hurt.ended(call, 60_000))
+    const ended = await each(calls, end)
     over.abort()
     expect(await approving).toBeGreaterThanOrEqual(CALLS / 5)
-    for (const part of ['worker', 'redis', 'edge'] as const) {
-      expect(struck.filter(({ parts }) => parts.includes(part)).length).toBeGreaterThanOrEqual(STRIKES)
-    }
+    const killed = (part: Part) => struck.filter(({ parts }) => parts.includes(part)).length
+    for (const part of PARTS) expect(killed(part)).toBeGreaterThanOrEqual(STRIKES)
     const backup = await backingUp
+    for (const some of [backup.known.size, CALLS - backup.known.size])
+      expect(some).toBeGreaterThanOrEqual(CALLS * AFTER_BACKUP)
 
     // No call is lost, and no repeated proposal made a second one. Each ended once in journal and log,
     // and is attested.
@@ -335,6 +424,15 @@ test(
     const { entries, gone } = await verified(runs, ended)
     expect(new Set([...entries.map(({ call }) => call), ...gone.map(({ id }) => id)]).size).toBe(CALLS)
     for (const some of [gone.length, CALLS - gone.length]) expect(some).toBeGreaterThan(CALLS / 30)
+
+    const { keys } = unwrap(await insist(() => hurt.operator('keys', { query: {} })))
+    expect(keys.map(({ role, status }) => `${role} ${status}`).toSorted()).toEqual([
+      'edge active',
+      'edge retired',
+      'worker active',
+      'worker retired',
+    ])
+    expect([...(await audited('memory', ended))].toSorted()).toEqual(keys.map(({ kid }) => kid).toSorted())
 
     // None ran twice, succeeded calls ran, and calls with an unknown end are indeterminate.
     const marks = marksOf(runs)
@@ -383,7 +481,8 @@ test(
     expect(sealed).toBeGreaterThan(0)
     const restored = await ofState('restore', backup.dir, '--replace', '--accept-rollback', 'a storm')
     expect(restored).toMatchObject({ code: 0 })
-    hurt = await HurtStack.start({ state, sealAfterS: SEAL_AFTER_S })
+    const port = Number(new URL(hurt.stack.url).port) // which the log is named by
+    hurt = await HurtStack.start({ state, port, sealAfterS: SEAL_AFTER_S })
     await keep(FOR_EVER) // the backup has the rule of its time
     const stored = await storedCalls(ended)
     const after = new Map(stored.map((call) => [call.id, call]))
@@ -398,11 +497,16 @@ test(
     expect((await each(kept, proposed)).map(({ id }) => id)).toEqual(
       kept.map(({ mark }) => known.get(mark)?.id),
     )
-    await verified([...new Set([...long, ...short, ...stored.map(({ run }) => run)])], stored)
+    await audited('no-memory', stored)
+    const rolledBack = await audit('memory', 'log', 'checkpoint', ...withFirstKeys)
+    expect(rolledBack).toMatchObject({
+      code: 1,
+      out: expect.stringMatching(/the log was (?:rolled back|forked)/),
+    })
     expect(marksOf(runs).toSorted()).toEqual(marks.toSorted())
     console.log(
-      `${struck.length} strikes; ${ended.length - lost.length} succeeded, ${lost.length} indeterminate; ${marks.length} marks; ${sealed} objects sealed; ${gone.length} tombstones; ${stored.length} calls restored, ${backup.known.size} known before the backup`,
+      `storm of ${CALLS} calls: worker killed ${killed('worker')} times, Redis ${killed('redis')}, edge ${killed('edge')}; ${keys.length - 2} keys replaced; ${sealed} objects sealed; ${gone.length} calls removed; ${backup.nth} backups in ${backup.tries} tries, 1 restore with ${stored.length} calls, ${backup.known.size} of them acknowledged before; ${lost.length} calls indeterminate; ${marks.length} executions`,
     )
   },
-  240_000 + CALLS * 600,
+  240_000 + CALLS * 300,
 )

@@ -2,15 +2,18 @@
 // that executions can be counted without our own records, and with clients that retry while parts
 // are down. The product itself is unchanged.
 
+import { execFile } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { existsSync, globSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import { Redis } from 'ioredis'
 import type { Child } from '../../../infra/child-process.ts'
 import { redisUrl } from '../../../infra/redis.ts'
 import type { Stack } from '../../../infra/stack.ts'
-import { readSecrets } from '../../../infra/state.ts'
+import { ROOT, readSecrets } from '../../../infra/state.ts'
+import { workerArgv } from '../../../infra/worker-process.ts'
 import type { Result } from '../../../shared/result.ts'
 import { bearer, type Client, client, type Problem } from '../../../shared/routes/client.ts'
 import type { Call } from '../../../shared/wire/calls.ts'
@@ -128,8 +131,10 @@ export class HurtStack {
     )
   }
 
-  async read({ run, id }: Pick<Call, 'run' | 'id'>): Promise<Call> {
-    return unwrap(await insist(() => this.agent('readCall', { params: { run, call: id } })))
+  /** `wait`: how many seconds the edge may wait for its end. */
+  async read({ run, id }: Pick<Call, 'run' | 'id'>, wait = 0): Promise<Call> {
+    const request = { params: { run, call: id }, ...(wait === 0 ? {} : { wait }) }
+    return unwrap(await insist(() => this.agent('readCall', request)))
   }
 
   /** Polls until the call is in one of these states, and returns it. */
@@ -180,6 +185,12 @@ export class HurtStack {
     return spoolIn(this.stack.state.worker).settled
   }
 
+  /** Replaces the key of the worker, which is stopped, as an operator of its host does. */
+  async rotateWorkerKey(): Promise<void> {
+    const [file = '', ...args] = workerArgv(this.stack.state, 'worker/main.ts', 'rotate')
+    await promisify(execFile)(file, args, { cwd: ROOT, env: { PATH: '/usr/bin:/bin', HOME: '/' } })
+  }
+
   /** Changes the address at which the worker looks for its edge. */
   async leadWorker(edge_url: string): Promise<void> {
     const path = join(this.stack.state.worker, 'worker.json')
@@ -221,19 +232,21 @@ export class HurtStack {
 
 /**
  * Repeats a request until the edge answers it, as a client does while the edge is down. A refusal
- * is an answer.
+ * is an answer. The pause grows, because a crowd of clients would slow the start of the edge.
  */
 export async function insist<T>(
   ask: () => Promise<Result<T, Problem>>,
   within_ms = 60_000,
 ): Promise<Result<T, Problem>> {
-  for (const until = Date.now() + within_ms; ; await sleep(50)) {
+  const until = Date.now() + within_ms
+  for (let pause = 50; ; pause = Math.min(pause * 1.5, 400)) {
     try {
       const answer = await ask()
       if (answer.ok || answer.error.status < 500 || Date.now() > until) return answer
     } catch (error) {
       if (Date.now() > until) throw error
     }
+    await sleep(pause)
   }
 }
 
