@@ -11,7 +11,7 @@ import { costOf, countRequests } from '../../support/counted-requests.ts'
 import { countersign } from '../../support/countersign.ts'
 import { eventually } from '../../support/eventually.ts'
 import { Fixtures, refusalOf, unwrap } from '../../support/fixtures.ts'
-import { logHead } from '../../support/log-reader.ts'
+import { logHashes, logHead } from '../../support/log-reader.ts'
 import { restartWithLimits, writeLimits } from '../../support/stack/other-limits.ts'
 import { startTestStack } from '../../support/stack/stack.ts'
 import { PeerWorker } from '../../support/worker/peer-worker.ts'
@@ -260,6 +260,9 @@ async function world() {
 
 test('a rehearsal changes no journal, budget, log, inbox or policy in force', async () => {
   const version = await candidate(forbid('all', 'plain', NO_YES), DEFAULTS)
+  const journal = unwrap(await root('readTenantJournal', { query: {} })).items
+  const { hash } = journal.at(-1) ?? { hash: '' }
+  await eventually('the log has the candidate', async () => (await logHashes(root)).includes(hash))
   const before = await world()
   for (let i = 0; i < 3; i++) await rehearse(version)
   expect(await world()).toEqual(before)
