@@ -99,6 +99,10 @@ export const isRead = (reading: Reading, [first, ...rest]: readonly string[]): b
   first === undefined ||
   (reading.has(first) && isRead(reading.get(first) ?? 'whole', rest))
 
+/** The part of an attribute of the context that is read; undefined if nothing of it is. */
+export const readingOf = ({ context }: Reads, name: string): Reading | undefined =>
+  context === 'whole' ? context : context.get(name)
+
 /** The reads of many policies. */
 export const together = (all: readonly Reads[]): Reads => ({
   context: joined(all.map(({ context }) => context)),

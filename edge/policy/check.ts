@@ -4,7 +4,7 @@
 // wrong type, whatever a call contains (L6).
 
 import schemaText from '../../policies/schema.cedarschema'
-import { digestOf } from '../../shared/bytes/json.ts'
+import { digestOf, sha256 } from '../../shared/bytes/json.ts'
 import type { FieldError } from '../../shared/failures.ts'
 import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -13,18 +13,20 @@ import { err, ok } from '../../shared/result.ts'
 import type { ToolSpec } from '../../shared/wire/tools.ts'
 import { actionGroups } from '../tools/capabilities.ts'
 import type { Schema } from '../tools/schema-rules.ts'
-import { argumentTypes } from './argument-typing.ts'
+import { argumentTypes, type RecordType } from './argument-typing.ts'
+import { type Reading, readingOf, together } from './attribute-reads.ts'
 import { compileWithFloor, withFloor } from './built-in.ts'
 import type { Schema as CedarSchema, PolicyDiagnostic, PolicySet, PolicyTexts, Rule } from './engine.ts'
 import { compile, readSchema, validate } from './engine.ts'
 import type { ToolTypes } from './schema.ts'
-import { tenantSchema } from './schema.ts'
-import { toolsIn } from './slices.ts'
+import { tenantSchema, toolsAlone } from './schema.ts'
+import { coversOnlyTools, toolsIn } from './slices.ts'
 import { invalidPolicies, place, readTexts, SHOWN, unitsIn } from './text-limits.ts'
 import type { Contract } from './tool-rules.ts'
 import { actionsIn, placesOfTool, weakenedRules } from './tool-rules.ts'
 
 type Types = NonNullable<ReturnType<ToolTypes['get']>>
+type Rules = PolicySet['rules']
 type Findings = { readonly errors: readonly FieldError[]; readonly warnings: readonly FieldError[] }
 
 /**
@@ -89,11 +91,8 @@ export function checkPolicies(
     const detail = `these rules name ${unknown.size} actions that do not exist, such as ${some.join(', ')}; register a tool before you write rules about it`
     return err(failure('invalid_policy', detail))
   }
-  const { errors, warnings } = validateSet(
-    set.value,
-    new Map(tools.map((tool) => [tool.name, typesOf(tool)])),
-    SHOWN,
-  )
+  const types = new Map(tools.map((tool) => [tool.name, typesOf(tool)]))
+  const { errors, warnings } = validateRules(set.value.rules, types, SHOWN)
   const all = [...lookAlikes, ...errors]
   return all.length === 0 ? ok(warnings.slice(0, SHOWN)) : invalidPolicies(all)
 }
@@ -128,13 +127,14 @@ export function checkToolChange(
     const detail = `with \`${name}\`, validating the active rules would take too long; name the tools they apply to in their scopes`
     return err(failure('limit_reached', detail))
   }
-  const others = new Map<string, Types>(
-    tools
-      .filter((tool) => tool.name !== name)
-      .map((tool) => [tool.name, { args: null, groups: actionGroups(tool) }]),
-  )
-  const errorsWith = (tool: Registered | null): readonly FieldError[] =>
-    validateSet(set.value, tool === null ? others : new Map([...others, [name, typesOf(tool)]])).errors
+  const rules = rulesAbout(set.value, name)
+  const others = tools
+    .filter((tool) => tool.name !== name)
+    .map((tool): [string, Types] => [tool.name, { args: null, groups: actionGroups(tool) }])
+  const errorsWith = (tool: Registered | null): readonly FieldError[] => {
+    const types = new Map(tool === null ? others : [...others, [name, typesOf(tool)]])
+    return validateRules(rules, types, Number.POSITIVE_INFINITY).errors
+  }
   const errors = errorsWith(next)
   if (errors.length === 0) return ok(true)
   const had = new Set(errorsWith(present).map(({ at, message }) => `${at} ${message}`))
@@ -144,43 +144,93 @@ export function checkToolChange(
     : refused(`${broken.length} of the active rules would be invalid`, broken)
 }
 
-/**
- * Validates rules against one tool of each kind. If that finds something, validates them against all
- * tools, because the report counts tools. If more than half of the tools differ, the first validation
- * would save too little.
- */
-function validateSet(set: PolicySet, tools: ToolTypes, enough: number = Number.POSITIVE_INFINITY): Findings {
-  const different = differentTools(tools, new Set(actionsIn(set)))
-  const typed = [...tools.values()].filter(({ args }) => args !== null).length
-  if (different.size <= tools.size / 2) {
-    const found = findingsOf(set, different, typed, 1)
-    if (found.errors.length === 0 && found.warnings.length === 0) return found
-  }
-  return findingsOf(set, tools, typed, enough)
-}
+/** The rules that can meet a call of the tool, or name it. No other can depend on its contract. */
+const rulesAbout = ({ rules }: PolicySet, tool: string): Rules =>
+  new Map(
+    [...rules].filter(
+      ([, rule]) => toolsIn(rule.weight.scope) === 'all' || actionsOf(rule).includes(`tool.execute/${tool}`),
+    ),
+  )
 
 /**
- * One tool of each kind, and all tools that rules name. No rule can tell other tools of a kind
- * apart: their arguments have the same types, and their actions the same groups.
+ * Rules that were validated without a finding, each with the tools as the rule can tell them apart, by
+ * digest. A tenant changes few of its rules and tools at a time.
  */
-function differentTools(tools: ToolTypes, named: ReadonlySet<string>): ToolTypes {
-  const kinds = new Set<string>()
-  const isDifferent = ([name, types]: [string, Types]): boolean => {
-    if (named.has(`tool.execute/${name}`)) return true
-    const kind = JSON.stringify(types)
-    const isFirst = !kinds.has(kind)
-    kinds.add(kind)
-    return isFirst
+const passed = new Set<string>()
+const PASSED_KEPT = 10_000
+
+/**
+ * Validates the rules that have not passed before, each against one tool of each kind. If that finds
+ * something, validates all against all tools, because the report counts tools.
+ */
+function validateRules(rules: Rules, tools: ToolTypes, enough: number): Findings {
+  const typed = [...tools.values()].filter(({ args }) => args !== null).length
+  const alike = Map.groupBy(
+    rules,
+    ([, rule]) => `${tellsToolsApart(rule)} ${coversOnlyTools(rule.weight.scope)}`,
+  )
+  for (const group of alike.values()) {
+    const { seen, kinds } = toolsSeenBy(group, tools)
+    const keyOf = ({ source }: Rule): string => sha256(`${kinds}\n${source.text}`)
+    const left = group.filter(([, rule]) => !passed.has(keyOf(rule)))
+    if (left.length === 0) continue
+    const onlyTools = left.every(([, rule]) => coversOnlyTools(rule.weight.scope))
+    const schema = tenantSchema(onlyTools ? toolsAlone(ours()) : ours(), seen)
+    const { errors, warnings } = findingsOf(new Map(left), schema, seen, typed, 1)
+    if (errors.length + warnings.length > 0)
+      return findingsOf(rules, tenantSchema(ours(), tools), tools, typed, enough)
+    if (passed.size > PASSED_KEPT) passed.clear()
+    for (const [, rule] of left) passed.add(keyOf(rule))
   }
-  return new Map([...tools].filter(isDifferent))
+  return { errors: [], warnings: [] }
+}
+
+const actionsOf = (rule: Rule): string[] => actionsIn({ rules: new Map([['', rule]]) })
+
+const tellsToolsApart = (rule: Rule): boolean =>
+  readingOf(rule.reads, 'args') !== undefined ||
+  actionsOf(rule).some((name) => name.startsWith('tool.execute/'))
+
+/**
+ * All tools that the rules name, and one of each kind of the others, with the arguments that the rules
+ * read. They can't tell other tools of a kind apart: the arguments that they read have the same types,
+ * and the actions have the same groups.
+ */
+function toolsSeenBy(
+  rules: readonly [string, Rule][],
+  tools: ToolTypes,
+): { readonly seen: ToolTypes; readonly kinds: string } {
+  const named = new Set(actionsIn({ rules: new Map(rules) }))
+  const reading = readingOf(together(rules.map(([, { reads }]) => reads)), 'args')
+  const seen = new Map<string, readonly [string, Types]>()
+  for (const [name, { args, groups }] of tools) {
+    const isNamed = named.has(`tool.execute/${name}`)
+    if (args === null && !isNamed) continue
+    const types = { args: args === null ? null : partOf(args, reading), groups }
+    const kind = JSON.stringify([isNamed ? name : null, types])
+    if (!seen.has(kind)) seen.set(kind, [name, types])
+  }
+  return { seen: new Map(seen.values()), kinds: [...seen.keys()].sort().join('\n') }
+}
+
+/** The arguments that are read. */
+function partOf(args: RecordType, reading: Reading | undefined): RecordType {
+  if (reading === 'whole') return args
+  const read = Object.entries(args.attributes).filter(([name]) => reading?.has(name))
+  return { type: 'Record', attributes: Object.fromEntries(read) }
 }
 
 /**
  * Validates rules in batches and stops at `enough` mistakes: the engine takes far longer to report
  * a mistake than to pass a correct rule. Batches are as for all `typed` tools of the tenant.
  */
-function findingsOf({ rules }: PolicySet, tools: ToolTypes, typed: number, enough: number): Findings {
-  const schema = tenantSchema(ours(), tools)
+function findingsOf(
+  rules: Rules,
+  schema: CedarSchema,
+  tools: ToolTypes,
+  typed: number,
+  enough: number,
+): Findings {
   const errors: FieldError[] = []
   const warnings: FieldError[] = []
   for (const batch of batchesOf(rules, typed)) {
@@ -204,7 +254,7 @@ function findingsOf({ rules }: PolicySet, tools: ToolTypes, typed: number, enoug
   return { errors, warnings }
 }
 
-function* batchesOf(rules: PolicySet['rules'], tools: number): Generator<string[]> {
+function* batchesOf(rules: Rules, tools: number): Generator<string[]> {
   let [batch, us]: [string[], number] = [[], 0]
   for (const [id, rule] of rules) {
     const worst = worstCaseOf(rule, tools)
@@ -219,7 +269,7 @@ function* batchesOf(rules: PolicySet['rules'], tools: number): Generator<string[
 }
 
 /** The number of actions that a rule is validated against. */
-function actionsOf({ weight: { scope } }: Rule, tools: number): number {
+function actionCount({ weight: { scope } }: Rule, tools: number): number {
   const own =
     scope.actions === null ? Object.keys(ours()['']?.actions ?? {}).length : scope.actions.uids.length
   return own + (toolsIn(scope) === 'all' ? tools : 0)
@@ -234,7 +284,7 @@ const PAIR = 40
  */
 const costOf = ({ rules }: PolicySet, tools: Tools): number =>
   [...rules.values()].reduce(
-    (sum, rule) => sum + actionsOf(rule, tools.length) * (PAIR + rule.weight.parts),
+    (sum, rule) => sum + actionCount(rule, tools.length) * (PAIR + rule.weight.parts),
     0,
   )
 
@@ -243,7 +293,7 @@ const costOf = ({ rules }: PolicySet, tools: Tools): number =>
  * action, and each report contains the rule's text.
  */
 const worstCaseOf = (rule: Rule, tools: number): number =>
-  actionsOf(rule, tools) * rule.weight.steps * (10 + rule.source.text.length / 400)
+  actionCount(rule, tools) * rule.weight.steps * (10 + rule.source.text.length / 400)
 
 const ours = (): CedarSchema => (base ??= readSchema(schemaText))
 
@@ -286,11 +336,7 @@ function isNear(one: string, other: string): boolean {
  * Sorts diagnostics by their place in the text. Of several at one place, which differ only by the
  * action, it keeps one.
  */
-function fieldErrorsOf(
-  rules: PolicySet['rules'],
-  diagnostics: readonly PolicyDiagnostic[],
-  most: number,
-): FieldError[] {
+function fieldErrorsOf(rules: Rules, diagnostics: readonly PolicyDiagnostic[], most: number): FieldError[] {
   const order = new Map([...rules.keys()].map((id, index) => [id, index]))
   const byPlace = Map.groupBy(diagnostics, ({ policy, start }) => `${policy} ${start}`)
   return [...byPlace.values()]

@@ -39,6 +39,7 @@ export type Rule = {
   readonly advice: string | null
   readonly effect: 'permit' | 'forbid'
   readonly byApproval: boolean
+  readonly reads: Reads
   readonly source: Source
   /** The cost of validating the rule against one action that its scope covers. */
   readonly weight: Weight
@@ -204,6 +205,7 @@ function make(files: PolicyTexts): Result<PolicySet> {
         advice: notes['advice'] ?? null,
         effect,
         byApproval: readsApproval(reads),
+        reads,
         source: { file, whole: text, at, text: policy },
         weight,
         applies: { principal, action, resource, conditions },

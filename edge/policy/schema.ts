@@ -3,6 +3,7 @@
 
 import type { RecordType } from './argument-typing.ts'
 import type { Schema } from './engine.ts'
+import { GROUPS } from './slices.ts'
 
 /**
  * `args`: `null` if rules may name the tool but are not checked against it. `groups`: its parent
@@ -38,4 +39,15 @@ export function tenantSchema(base: Schema, tools: ToolTypes): Schema {
     }
   }
   return { ...base, '': { ...all, commonTypes, actions } }
+}
+
+/** The schema in which nothing but calls of tools has a principal, a resource and a context. */
+export function toolsAlone(base: Schema): Schema {
+  const all = base['']
+  if (all === undefined) throw new Error('the policy schema is empty') // a bug: the schema is ours
+  const actions = Object.entries(all.actions).map(([name, action]) => [
+    name,
+    GROUPS.includes(name) ? action : {},
+  ])
+  return { ...base, '': { ...all, actions: Object.fromEntries(actions) } }
 }

@@ -57,15 +57,22 @@ const covers = (
 const couldBe = ({ type, uid }: Pin, kind: string): boolean =>
   (type === undefined || type === kind) && (uid === undefined || uid.startsWith(`${kind} `))
 
-const GROUPS = ['tool.execute', 'skill.execute'].map((id) => textOf({ type: 'Action', id }))
+/** The groups of the actions of tools. */
+export const GROUPS = ['tool.execute', 'skill.execute']
+const GROUP_UIDS = GROUPS.map((id) => textOf({ type: 'Action', id }))
+const TOOL_UID = textOf({ type: 'Action', id: 'tool.execute/' })
 
 /** The tools whose calls a scope covers: all of them, or a list of names. */
 export function toolsIn({ principal, actions, resource }: Scope): 'all' | readonly string[] {
   if (!couldBe(principal, 'Agent') || !couldBe(resource, 'Tool')) return []
-  if (actions === null || (actions.groups && actions.uids.some((uid) => GROUPS.includes(uid)))) return 'all'
-  const prefix = textOf({ type: 'Action', id: 'tool.execute/' })
-  return actions.uids.flatMap((uid) => (uid.startsWith(prefix) ? [uid.slice(prefix.length)] : []))
+  if (actions === null || (actions.groups && actions.uids.some((uid) => GROUP_UIDS.includes(uid))))
+    return 'all'
+  return actions.uids.flatMap((uid) => (uid.startsWith(TOOL_UID) ? [uid.slice(TOOL_UID.length)] : []))
 }
+
+/** Whether a scope covers no action but calls of tools. */
+export const coversOnlyTools = ({ actions }: Scope): boolean =>
+  actions?.uids.every((uid) => GROUP_UIDS.includes(uid) || uid.startsWith(TOOL_UID)) ?? false
 
 /**
  * The groups of all actions among the entities. Groups of other actions do no harm: they only keep

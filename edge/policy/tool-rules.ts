@@ -94,7 +94,7 @@ export const placesOfTool = ({ rules }: PolicySet, tool: string): FieldError[] =
   )
 
 /** Every action that the rules of a set name, in scopes and conditions. */
-export const actionsIn = ({ rules }: PolicySet): string[] =>
+export const actionsIn = ({ rules }: Pick<PolicySet, 'rules'>): string[] =>
   [...rules.values()].flatMap(({ applies }) =>
     [...nodesIn(applies)].flatMap(({ type, id }) =>
       type === 'Action' && typeof id === 'string' ? [id] : [],

@@ -414,19 +414,29 @@ export const PEOPLE: readonly Held[] = [
     tests: ['test/edge/policy/validation.test.ts'],
     lines: [
       [
-        'if (named.has(',
-        "if (name === '' && named.has(",
+        'JSON.stringify([isNamed ? name : null, types])',
+        'JSON.stringify([types])',
         'A rule that is valid only for the tool that it names becomes active for equal tools, where it fails.',
       ],
       [
-        'const kind = JSON.stringify(types)',
-        'const kind = JSON.stringify(types.groups)',
+        'JSON.stringify([isNamed ? name : null, types])',
+        'JSON.stringify([isNamed ? name : null, types.groups])',
         'A rule becomes active although it fails for a tool whose arguments have other types.',
       ],
       [
-        'const kind = JSON.stringify(types)',
-        'const kind = JSON.stringify(types.args)',
+        'JSON.stringify([isNamed ? name : null, types])',
+        'JSON.stringify([isNamed ? name : null, types.args])',
         'A rule becomes active although it is valid only for tools of skills and fails for another tool.',
+      ],
+      [
+        "[...seen.keys()].sort().join('\\n')",
+        "''",
+        'A rule that is valid for some tools stays active beside a tool for which it fails.',
+      ],
+      [
+        'onlyTools ? toolsAlone(ours()) : ours()',
+        'toolsAlone(ours())',
+        'A rule becomes active although it fails for an action of the edge.',
       ],
     ],
   },

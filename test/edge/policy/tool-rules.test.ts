@@ -1,10 +1,10 @@
 // Promise: a tool's contract can't be changed so that a rule in force applies to it less strictly,
-// by dropping a group, a capability or `spends`. Changes that weaken no rule are accepted. No
-// stack.
+// by dropping a group, a capability or `spends`, or so that the rule is no longer valid. Changes that
+// weaken no rule are accepted. No stack.
 
 import { expect, test } from 'vitest'
 import { DEFAULTS } from '../../../edge/policy/built-in.ts'
-import { checkToolChange } from '../../../edge/policy/check.ts'
+import { checkPolicies, checkToolChange } from '../../../edge/policy/check.ts'
 import type { ProcessToolSpec } from '../../../shared/wire/tools.ts'
 import { toolSpec } from '../../support/fixtures.ts'
 
@@ -234,4 +234,18 @@ test('the default rules refuse a tool that drops `process_exec`, and accept chan
       tool({}),
     ).ok,
   ).toBe(true)
+})
+
+test('a rule that was valid is checked again when an argument that it reads has another type', () => {
+  const rule = `forbid (${ALL}) when { context.args has to && context.args.to == "me" };`
+  const withTo = (type: string) =>
+    tool({ input_schema: { type: 'object', properties: { to: { type } } } }, 'new')
+  for (const [type, ok] of [
+    ['string', true],
+    ['integer', false],
+    ['string', true],
+  ] as const) {
+    expect(checkPolicies({ rule }, [refund, withTo(type)]).ok).toBe(ok)
+    expect(checkToolChange({ rule }, [refund], 'new', withTo(type)).ok).toBe(ok)
+  }
 })
