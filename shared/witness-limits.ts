@@ -19,6 +19,12 @@ export const WITNESS_LIMITS = {
   /** Entries in the configuration of a witness, and keys that may sign one log. */
   witness_entries: 256,
   witness_keys: 16,
+  /**
+   * Time for an edge to send its document of keys, and the pause until a witness reads it again. Anybody
+   * can make a witness read it, with a checkpoint whose signature is unknown.
+   */
+  witness_keys_ms: 4_000,
+  witness_keys_pause_ms: 60_000,
   /** Witnesses of an installation. A note may have 16 signatures, of which some are the edge's. */
   witnesses: 12,
   witness_url_chars: 1_024,

@@ -20,7 +20,8 @@ import { holdHome } from './host/home-lock.ts'
 import type { Log } from './host/log.ts'
 import { type EdgeLink, openEdgeLink } from './link/client.ts'
 import { EdgeKeys } from './link/edge-keys.ts'
-import { type Identity, makeHome, readIdentity } from './link/identity.ts'
+import { type Identity, makeHome } from './link/identity.ts'
+import { presentIdentity } from './link/key-rotation.ts'
 import { type ProvenSandbox, prove, signedProof, withEquipment } from './proof/proof.ts'
 import { ProofSchedule } from './proof/schedule.ts'
 import { DoorbellIntake } from './queue/doorbell-intake.ts'
@@ -41,7 +42,7 @@ export async function serve(config: Config, log: Log): Promise<Result<void, Refu
   if (!home.ok) return home
   const alone = await holdHome(config.home)
   if (!alone.ok) return alone
-  const identity = readIdentity(config)
+  const identity = await presentIdentity(config)
   if (!identity.ok) return identity
   const spool = new Spool(join(config.home, 'spool'))
   const left = spool.open(Date.now())

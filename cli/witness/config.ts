@@ -15,7 +15,19 @@ const WitnessConfig = z.strictObject({
   listen: z.strictObject({ host: z.string().min(1).max(255), port: z.int().min(0).max(65_535) }),
   state: z.string().min(1),
   logs: z
-    .array(z.strictObject({ origin: NoteName, keys: z.array(PublicKey).min(1).max(LIMITS.witness_keys) }))
+    .array(
+      z.strictObject({
+        origin: NoteName,
+        keys: z.array(PublicKey).min(1).max(LIMITS.witness_keys),
+        edge: z
+          .url({
+            protocol: /^https?$/,
+            error: 'is not the address of an edge, such as `https://edge.example.com`',
+          })
+          .max(LIMITS.witness_url_chars)
+          .optional(),
+      }),
+    )
     .min(1)
     .max(LIMITS.witness_entries),
 })

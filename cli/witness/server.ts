@@ -37,7 +37,7 @@ async function answerTo(request: IncomingMessage, witness: Witness): Promise<Ans
   if (pathname !== '/add-checkpoint') return { status: 404, body: 'not found\n' }
   if (request.method !== 'POST') return { status: 405, body: 'send a checkpoint with POST\n' }
   const body = await bodyOf(request)
-  return typeof body === 'string' ? witness.addCheckpoint(body, Date.now()) : body
+  return typeof body === 'string' ? witness.answer(body, Date.now()) : body
 }
 
 async function bodyOf(request: IncomingMessage): Promise<string | Answer> {

@@ -34,34 +34,44 @@ const Key = z.strictObject({
   x: PublicKey,
   d: z.string().length(43),
 })
+/** `keys`: newest last. `root`: signs every link after them. */
+const LearnedKeys = z.strictObject({
+  keys: z.array(PublicKey),
+  distrusted: z.array(PublicKey),
+  root: PublicKey.optional(),
+})
+export type LearnedKeys = z.infer<typeof LearnedKeys>
 const Head = z.strictObject({ note: z.string(), at_ms: Time })
 
 /** A head with the note that signs it, and when the witness accepted it. */
 export type KeptHead = Checkpoint & { readonly note: string; readonly at_ms: number }
 
+const headsIn = (folder: string): string => join(folder, 'heads')
+
 export class StateFolder {
   readonly signer: Signer
+  readonly #folder: string
   readonly #heads: string
   readonly #lock: Server
 
-  private constructor(signer: Signer, heads: string, lock: Server) {
+  private constructor(signer: Signer, folder: string, lock: Server) {
     this.signer = signer
-    this.#heads = heads
+    this.#folder = folder
+    this.#heads = headsIn(folder)
     this.#lock = lock
   }
 
   /** Opens the folder, and makes it and its key if they are missing. */
   static async open(folder: string): Promise<Result<StateFolder, Trouble>> {
     try {
-      const heads = join(folder, 'heads')
-      mkdirSync(heads, { recursive: true, mode: 0o700 })
+      mkdirSync(headsIn(folder), { recursive: true, mode: 0o700 })
       const lock = await lockOf(folder)
       if (lock === undefined)
         return err(
           trouble('locked', `another witness runs on \`${folder}\``, 'stop it, or choose another folder'),
         )
       const signer = signerIn(join(folder, 'key.json'))
-      if (signer.ok) return ok(new StateFolder(signer.value, heads, lock))
+      if (signer.ok) return ok(new StateFolder(signer.value, folder, lock))
       lock.close()
       return signer
     } catch (thrown) {
@@ -79,6 +89,16 @@ export class StateFolder {
   keep(origin: string, note: string, at_ms: number): void {
     const text = JSON.stringify({ note, at_ms } satisfies z.infer<typeof Head>)
     writeDurably(this.#heads, this.#fileOf(origin), text)
+  }
+
+  /** The keys that were learned for a log, or for all logs under an origin. Throws if they can't be read. */
+  learned(origin: string): LearnedKeys | undefined {
+    const file = this.#keysFile(origin)
+    return existsSync(file) ? LearnedKeys.parse(JSON.parse(readFileSync(file, 'utf8'))) : undefined
+  }
+
+  keepLearned(origin: string, learned: LearnedKeys): void {
+    writeDurably(this.#folder, this.#keysFile(origin), JSON.stringify(learned))
   }
 
   /** How many logs it has heads of. */
@@ -99,6 +119,10 @@ export class StateFolder {
 
   #files(): string[] {
     return readdirSync(this.#heads).filter((name) => name.endsWith('.json'))
+  }
+
+  #keysFile(origin: string): string {
+    return join(this.#folder, `keys-${sha256(origin)}.json`)
   }
 
   #fileOf(origin: string): string {

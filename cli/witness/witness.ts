@@ -13,11 +13,16 @@ import { decodeBase64, type NoteKey } from '../../shared/evidence/note.ts'
 import { LIMITS } from '../../shared/limits.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import { time } from '../shell/terminal-text.ts'
+import { LogKeys, type WitnessedLog } from './log-keys.ts'
 import type { StateFolder } from './state-folder.ts'
 
-/** `origin`: of one log, or, if it ends in `/`, of all logs under it. `keys`: any of them may sign. */
-export type WitnessedLog = { readonly origin: string; readonly keys: readonly string[] }
-export type Answer = { readonly status: number; readonly body: string; readonly type?: string }
+/** `untrusted`: the origin of the checkpoint, if no key of the log that is trusted has signed it. */
+export type Answer = {
+  readonly status: number
+  readonly body: string
+  readonly type?: string
+  readonly untrusted?: string
+}
 
 /** The content type of the size of a log in an answer. */
 const SIZE_TYPE = 'text/x.tlog.size'
@@ -31,6 +36,7 @@ export class Witness {
   readonly #name: string
   readonly #logs: readonly WitnessedLog[]
   readonly #state: StateFolder
+  readonly #keys = new Map<WitnessedLog, LogKeys>()
 
   constructor(name: string, logs: readonly WitnessedLog[], state: StateFolder) {
     this.#name = name
@@ -40,6 +46,16 @@ export class Witness {
 
   get key(): NoteKey {
     return { name: this.#name, x: this.#state.signer.x }
+  }
+
+  /** Answers a checkpoint. If its key is unknown, the edge's chain of keys is read first. */
+  async answer(body: string, now: number): Promise<Answer> {
+    const answer = this.addCheckpoint(body, now)
+    if (answer.untrusted === undefined) return answer
+    const [, tenant = ''] = answer.untrusted.split('/')
+    for (const log of this.#logsOf(answer.untrusted))
+      if (await this.#keysOf(log).learn(tenant, now)) return this.addCheckpoint(body, now)
+    return answer
   }
 
   /**
@@ -53,10 +69,13 @@ export class Witness {
     const head = readCheckpoint(note)
     if (!head.ok) return refusal(400, head.error)
     const { origin, size, root } = head.value
-    const keys = this.#keysOf(origin)
-    if (keys.length === 0) return refusal(404, 'this witness does not know the log')
-    if (!keys.some((x) => verifyCheckpoint(note, origin, x).ok))
-      return refusal(403, 'no key of the log that this witness trusts has signed the checkpoint')
+    const logs = this.#logsOf(origin)
+    if (logs.length === 0) return refusal(404, 'this witness does not know the log')
+    const keys = logs.flatMap((log) => this.#keysOf(log).trusted)
+    if (!keys.some((x) => verifyCheckpoint(note, origin, x).ok)) {
+      const why = 'no key of the log that this witness trusts has signed the checkpoint'
+      return { ...refusal(403, why), untrusted: origin }
+    }
     if (old > size) return refusal(400, 'the old size is greater than the size of the checkpoint')
     const last: Checkpoint = this.#state.head(origin) ?? { origin, size: 0, root: EMPTY_ROOT }
     if (old !== last.size) return { status: 409, body: `${last.size}\n`, type: SIZE_TYPE }
@@ -83,11 +102,16 @@ export class Witness {
     }`
   }
 
-  #keysOf(origin: string): string[] {
-    const own = this.#logs.filter((log) =>
+  #logsOf(origin: string): WitnessedLog[] {
+    return this.#logs.filter((log) =>
       log.origin.endsWith('/') ? origin.startsWith(log.origin) : origin === log.origin,
     )
-    return own.flatMap(({ keys }) => keys)
+  }
+
+  #keysOf(log: WitnessedLog): LogKeys {
+    const known = this.#keys.get(log) ?? new LogKeys(log, this.#state)
+    this.#keys.set(log, known)
+    return known
   }
 }
 

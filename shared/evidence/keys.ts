@@ -159,6 +159,30 @@ export function followChain(pinned: Keys, fetched: Keys): Result<Keys, string> {
   return ok(fetched)
 }
 
+/** A key from which a chain is followed, and the root that must sign every link after it. */
+export type ChainStart = { readonly x: string; readonly root?: string | undefined }
+
+/**
+ * The edge keys to which a chain leads, all those from `start` on, and the root of the next link. T03: the
+ * links before `start` prove nothing, so the first one after it must name the root that is known.
+ */
+export function keysFrom(
+  start: ChainStart,
+  { keys, chain }: Keys,
+): Result<
+  { readonly all: KeyEntry[]; readonly from: KeyEntry[]; readonly root: string | undefined },
+  string
+> {
+  const led = edgeKeysOf(keys.find(({ role }) => role === 'edge')?.x ?? '', chain)
+  if (!led.ok) return led
+  const at = led.value.findIndex(({ x }) => x === start.x)
+  if (at < 0) return err('none of its keys is the pinned one')
+  const next = chain.slice(at, at + 1)
+  if (start.root !== undefined && next.length > 0 && rootOf(next) !== start.root)
+    return err('the link from the pinned key is not signed by the pinned root')
+  return ok({ all: led.value, from: led.value.slice(at), root: start.root ?? rootOf(chain) })
+}
+
 /**
  * When something was signed, as far as that is known: not before `after_ms`, and not after
  * `before_ms`.
@@ -186,6 +210,6 @@ export function keyAt(
 
 const isoTime = (ms: number): string => new Date(ms).toISOString()
 
-/** The edge keys that may sign what has no time: a checkpoint. A distrusted key may not. */
+/** The edge keys that may sign what has no time: a checkpoint, a tombstone. A distrusted key may not. */
 export const undatedEdgeKeys = ({ keys }: Keys): KeyEntry[] =>
   keys.filter(({ role, status }) => role === 'edge' && status !== 'distrusted')

@@ -172,14 +172,9 @@ export const KEYS: readonly Held[] = [
     file: 'worker/link/edge-keys.ts',
     tests: ['test/worker/link/edge-keys.test.ts'],
     lines: [
-      ['if (!led.ok) return led', '', 'A worker obeys a key that claims to follow the pinned one.'],
+      ['if (!led.ok) return led', '', 'A worker stops when an edge sends it a broken chain.'],
       ["status === 'retired' &&", '', 'A worker obeys grants of a distrusted key.'],
-      [
-        'if (pinned.root !== undefined && next.length > 0 && rootOf(next) !== pinned.root)',
-        'if (false)',
-        'A thief of the pinned key leaves out the links that name the root, and workers obey.',
-      ],
-      ['root: pinned.root ?? rootOf(chain)', 'root: undefined', 'A worker forgets the root.'],
+      ['root: led.value.root', 'root: undefined', 'A worker forgets the root.'],
       [
         'before === undefined ? pinned.before :',
         'before === undefined ? undefined :',
@@ -208,6 +203,23 @@ export const KEYS: readonly Held[] = [
   },
   {
     area: 'grants',
+    file: 'shared/evidence/keys.ts',
+    tests: ['test/worker/link/edge-keys.test.ts'],
+    lines: [
+      [
+        'if (start.root !== undefined && next.length > 0 && rootOf(next) !== start.root)',
+        'if (false)',
+        'A thief of the pinned key leaves out the links that name the root, and workers obey.',
+      ],
+      [
+        "if (at < 0) return err('none of its keys is the pinned one')",
+        '',
+        'A worker obeys a key to which its pinned one does not lead.',
+      ],
+    ],
+  },
+  {
+    area: 'grants',
     file: 'worker/link/key-rotation.ts',
     tests: ['test/worker/link/key-rotation.test.ts'],
     lines: [
@@ -215,6 +227,11 @@ export const KEYS: readonly Held[] = [
         'if (next.value.x === identity.value.signer.x)',
         'if (false)',
         'A rotation that was killed at its end makes every later one fail.',
+      ],
+      [
+        'existsSync(draftPath(config.home)) ? rotateKey(config)',
+        'false ? rotateKey(config)',
+        'A worker signs with a key that its edge has replaced, and all its results are lost.',
       ],
     ],
   },

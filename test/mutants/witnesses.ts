@@ -88,6 +88,34 @@ export const WITNESSES: readonly Held[] = [
   },
   {
     area: 'evidence',
+    file: 'cli/witness/log-keys.ts',
+    tests: WITNESS,
+    lines: [
+      [
+        'now < this.#askedAt + LIMITS.witness_keys_pause_ms',
+        'false',
+        'Anybody makes a witness flood an edge.',
+      ],
+      ['!distrusted.includes(x)', 'true', 'The thief of a key goes on showing heads to witnesses.'],
+      [
+        'keysFrom({ x, root }, document)',
+        'keysFrom({ x }, document)',
+        'A thief of the edge’s key leads a witness away.',
+      ],
+      [
+        'if (bytes > LIMITS.body_bytes)',
+        'if (false)',
+        'Whoever answers for the edge takes all memory of the witness.',
+      ],
+      [
+        'this.#state.keepLearned(this.#log.origin, learned)',
+        '',
+        'A witness that starts again trusts a distrusted key.',
+      ],
+    ],
+  },
+  {
+    area: 'evidence',
     file: 'cli/witness/state-folder.ts',
     tests: WITNESS,
     lines: [

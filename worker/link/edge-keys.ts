@@ -2,27 +2,21 @@
 // that it has pinned: every link is signed by the key before it, so it doesn't matter who answered.
 
 import type { KeyEntry, Keys } from '../../shared/evidence/keys.ts'
-import { edgeKeysOf, rootOf } from '../../shared/evidence/keys.ts'
+import { keysFrom } from '../../shared/evidence/keys.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import type { Log } from '../host/log.ts'
 import type { EdgeLink, Patience } from './client.ts'
 import { type Identity, type PinnedEdge, storeEdge } from './identity.ts'
 
 /** The newest key, the one before it while its signatures count, and the root of the next link. */
-export function followedFrom(pinned: PinnedEdge, { keys, chain }: Keys): Result<PinnedEdge, string> {
-  const led = edgeKeysOf(keys.find(({ role }) => role === 'edge')?.x ?? '', chain)
+export function followedFrom(pinned: PinnedEdge, keys: Keys): Result<PinnedEdge, string> {
+  const led = keysFrom({ x: pinned.edge.x, root: pinned.root }, keys)
   if (!led.ok) return led
-  const at = led.value.findIndex(({ x }) => x === pinned.edge.x)
-  const [newest, before] = led.value.slice(Math.max(at, 0)).reverse()
-  if (at < 0 || newest === undefined) return err('none of its keys is the pinned one')
-  // T03: the links before the pinned key prove nothing about the root. Each later one keeps this one's.
-  const next = chain.slice(at, at + 1)
-  if (pinned.root !== undefined && next.length > 0 && rootOf(next) !== pinned.root)
-    return err('the link from the pinned key is not signed by the pinned root')
+  const [newest = pinned.edge, before] = led.value.from.toReversed()
   return ok({
     edge: { kid: newest.kid, x: newest.x },
     before: before === undefined ? pinned.before : whileItCounts(before),
-    root: pinned.root ?? rootOf(chain),
+    root: led.value.root,
   })
 }
 

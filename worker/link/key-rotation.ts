@@ -1,10 +1,12 @@
 // `countersign-worker rotate`: replaces the worker's own key. The new key is on the disk before the edge
-// learns it, and the old one stays until the edge has accepted the new one, so a crash loses neither.
+// learns it, and the old one stays until the edge has accepted the new one, so a crash loses neither. The
+// next start finishes what was interrupted: the edge may know only the new key.
 
 import { generateKeyPairSync } from 'node:crypto'
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { type PrivateJwk, signerFromJwk } from '../../shared/evidence/dsse.ts'
 import { sealLink } from '../../shared/evidence/keys.ts'
+import type { Code } from '../../shared/failures.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import type { Config, Refusal } from '../config.ts'
 import { openEdgeLink } from './client.ts'
@@ -18,11 +20,17 @@ import {
   writeKeyFile,
 } from './identity.ts'
 
+const draftPath = (home: string): string => `${keyPath(home)}.next`
+
+/** The identity to serve with, after an interrupted rotation was finished. */
+export const presentIdentity = async (config: Config): Promise<Result<Identity, Refusal>> =>
+  existsSync(draftPath(config.home)) ? rotateKey(config) : readIdentity(config)
+
 /** No worker process may run on the home. */
 export async function rotateKey(config: Config): Promise<Result<Identity, Refusal>> {
   const identity = readIdentity(config)
   if (!identity.ok) return identity
-  const draft = `${keyPath(config.home)}.next`
+  const draft = draftPath(config.home)
   const next = readDraft(draft)
   if (!next.ok) return next
   // An earlier rotation was killed after it had stored the new key, so the edge knows that key.
@@ -31,7 +39,10 @@ export async function rotateKey(config: Config): Promise<Result<Identity, Refusa
     return identity
   }
   const accepted = await introduce(config.edge_url, identity.value, next.value)
-  if (!accepted.ok) return accepted
+  if (!accepted.ok) {
+    if (accepted.error.isFinal) rmSync(draft)
+    return err(accepted.error.sentence)
+  }
   const stored = storeKey(identity.value.path, next.value)
   if (!stored.ok) return stored
   rmSync(draft, { force: true })
@@ -54,7 +65,11 @@ function readDraft(path: string): Result<PrivateJwk, Refusal> {
 }
 
 /** Asks with the old key, or with the new one if the edge knows it already. */
-async function introduce(url: string, identity: Identity, next: PrivateJwk): Promise<Result<void, Refusal>> {
+async function introduce(
+  url: string,
+  identity: Identity,
+  next: PrivateJwk,
+): Promise<Result<void, { readonly sentence: Refusal; readonly isFinal: boolean }>> {
   const to = signerFromJwk(next)
   const now = Date.now() // the edge uses its own clock
   const link = sealLink({ from_ms: now, until_ms: now, distrusts: null }, identity.signer, to)
@@ -65,7 +80,13 @@ async function introduce(url: string, identity: Identity, next: PrivateJwk): Pro
     edge.close()
     if (answer.ok) return ok(undefined)
     refused = `the edge did not accept the new key: ${answer.error.detail} (\`${answer.error.code}\`)`
-    if (answer.error.code !== 'bad_signature') return err(`${refused}; run this again`)
+    const { code } = answer.error
+    if (REFUSED_FOR_GOOD.includes(code))
+      return err({ sentence: `${refused}; the present key stays in use`, isFinal: true })
+    if (code !== 'bad_signature') return err({ sentence: `${refused}; run this again`, isFinal: false })
   }
-  return err(`${refused}; ask an operator whether this worker was revoked`)
+  return err({ sentence: `${refused}; ask an operator whether this worker was revoked`, isFinal: false })
 }
+
+/** The edge accepted the present key's signature, and will never accept this new key. */
+const REFUSED_FOR_GOOD: readonly string[] = ['limit_reached', 'invalid_request'] satisfies Code[]

@@ -3,15 +3,18 @@
 
 import { once } from 'node:events'
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { readWitnessConfig } from '../../../cli/witness/config.ts'
 import { witnessServer } from '../../../cli/witness/server.ts'
 import { StateFolder } from '../../../cli/witness/state-folder.ts'
 import { Witness } from '../../../cli/witness/witness.ts'
 import { cosignedBy, parseVerifierKey } from '../../../shared/evidence/cosignature.ts'
+import { countersign, type Envelope, type Signer } from '../../../shared/evidence/dsse.ts'
+import { edgeKeysOf, sealLink } from '../../../shared/evidence/keys.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { GrownLog, newSigner } from '../../support/grown-log.ts'
 
@@ -234,4 +237,105 @@ test('a request over HTTP is bounded in bytes, time and connections', async () =
   expect((await post(Uint8Array.of(0xff, 0x0a))).status).toBe(400)
   expect((await fetch(`${url}/add-checkpoint`)).status).toBe(405)
   expect((await fetch(`${url}/other`)).status).toBe(404)
+})
+
+/** An edge whose document of keys has this chain. */
+async function keysEdge(first: Signer) {
+  let body = ''
+  let asked = 0
+  const server = createServer((request, response) => {
+    asked += request.url === '/.well-known/countersign/keys.json?tenant=default' ? 1 : 0
+    response.end(body)
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    asked: () => asked,
+    send: (text: string) => {
+      body = text
+    },
+    pad(bytes: number, ...chain: Envelope[]) {
+      this.serve(...chain)
+      body += ' '.repeat(bytes)
+    },
+    serve(...chain: Envelope[]) {
+      const keys = edgeKeysOf(first.x, chain)
+      body = JSON.stringify({
+        format: 'countersign-keys/v2',
+        tenant: 'default',
+        keys: keys.ok ? keys.value : [],
+        chain,
+      })
+    },
+  }
+}
+
+describe('T03 a new key of the log', () => {
+  const [first, second, third, root] = [newSigner(), newSigner(), newSigner(), newSigner()]
+  const log = new GrownLog('edge.example/default', leaves(9))
+  const by = (signer: Signer) => `old 0\n\n${log.note(9, signer)}`
+  const LINK = { from_ms: 1, until_ms: 2, distrusts: null }
+  const next = sealLink(LINK, first, second)
+  async function newWitness(folder = newFolder(), keys = [first.x]) {
+    const edge = await keysEdge(first)
+    const state = await openFolder(folder)
+    const witness = new Witness('w', [{ origin: 'edge.example/', keys, edge: edge.url }], state)
+    return { edge, state, witness, folder }
+  }
+
+  test('is accepted if the edge’s chain leads to it from a known one, also after a restart without the edge', async () => {
+    const { edge, state, witness, folder } = await newWitness()
+    edge.serve(next, sealLink(LINK, second, third))
+    expect((await witness.answer(by(third), NOW)).status).toBe(200)
+    state.close()
+    const again = new Witness('w', [{ origin: 'edge.example/', keys: [first.x] }], await openFolder(folder))
+    expect(again.addCheckpoint(by(third).replace('old 0', 'old 9'), NOW).status).toBe(200)
+  })
+
+  test('is refused if the chain does not lead to it, is broken, too long, or does not begin with a known key', async () => {
+    const forged = sealLink(LINK, { ...third, kid: first.kid, x: first.x }, second)
+    const cases: [string, (edge: Awaited<ReturnType<typeof keysEdge>>) => void, string[]][] = [
+      ['no link', (edge) => edge.serve(), [first.x]],
+      ['a link that the known key has not signed', (edge) => edge.serve(forged), [first.x]],
+      ['a chain of other keys', (edge) => edge.serve(next), [third.x]],
+      ['no JSON', (edge) => edge.send('<html>'), [first.x]],
+      ['more than 1 MiB', (edge) => edge.pad(LIMITS.body_bytes, next), [first.x]],
+    ]
+    for (const [name, serve, keys] of cases) {
+      const { edge, witness } = await newWitness(newFolder(), keys)
+      serve(edge)
+      expect([name, (await witness.answer(by(second), NOW)).status, edge.asked()]).toEqual([name, 403, 1])
+    }
+  })
+
+  test('a key that the chain distrusts is refused from then on, though the configuration names it', async () => {
+    const { edge, witness } = await newWitness()
+    edge.serve(sealLink({ ...LINK, distrusts: { kid: first.kid, from_ms: 1 } }, first, second))
+    expect((await witness.answer(by(second), NOW)).status).toBe(200)
+    expect((await witness.answer(by(first), NOW + 1)).status).toBe(403)
+  })
+
+  test('a chain without the root that an earlier link named is not followed', async () => {
+    const { edge, witness } = await newWitness()
+    edge.serve(countersign(sealLink({ ...LINK, root: root.x }, first, second), root))
+    expect((await witness.answer(by(second), NOW)).status).toBe(200)
+    const stolen = [next, sealLink(LINK, second, third)]
+    edge.serve(...stolen)
+    expect((await witness.answer(by(third), NOW + LIMITS.witness_keys_pause_ms)).status).toBe(403)
+    expect(edge.asked()).toBe(2)
+  })
+
+  test('strangers can make the witness read the document once in `witness_keys_pause_ms`, for `witness_keys_ms`', async () => {
+    const { edge, witness } = await newWitness()
+    edge.serve()
+    for (const at of [0, 1, LIMITS.witness_keys_pause_ms - 1])
+      expect((await witness.answer(by(third), NOW + at)).status).toBe(403)
+    expect(edge.asked()).toBe(1)
+    expect((await witness.answer(by(third), NOW + LIMITS.witness_keys_pause_ms)).status).toBe(403)
+    expect([edge.asked(), LIMITS.witness_keys_ms]).toEqual([2, 4_000]) // less than the edge waits for the witness
+  })
 })
