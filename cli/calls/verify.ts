@@ -100,8 +100,8 @@ async function verifyExported(path: string, keyFiles: KeyFiles, paint: Paint): C
   const keys = trustedKeys(keyFiles, paint)
   if (!keys.ok) return keys.error
   try {
-    const { checks, about } = verifyExport(path, keys.value)
-    return verdict(checks, about, paint)
+    const verified = await verifyExport(path, keys.value)
+    return verified.ok ? verdict(verified.value.checks(), verified.value.about(), paint) : verified
   } catch (thrown) {
     return err(trouble('unreadable', `\`${path}\` can’t be read: ${reason(thrown)}`))
   }

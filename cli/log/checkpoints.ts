@@ -53,25 +53,42 @@ function headSignedBy(signers: readonly KeyEntry[], note: string, keys: Keys): R
 }
 
 const Seen = z.strictObject({ note: z.string(), at_ms: Time })
-export type SeenHead = SignedHead & { readonly at_ms: number }
-
-const fileName = (origin: string): string => `${sha256(origin)}.json`
-const fileOf = (origin: string): string => join(checkpointsFolder(), fileName(origin))
+export type SeenHead = SignedHead & { readonly at_ms: number; readonly file: string }
 
 /**
- * The head of this log that this user saw last, or of the same edge's log for this tenant under another
- * name, which the edge could take to hide a fork; undefined if there is none.
+ * The files of this log's heads: by its name, and by the address that was asked for it. So neither a log
+ * that was renamed nor one that is read at another address counts as new. `address`: undefined offline.
  */
-export function seenHead(origin: string, keys: Keys): Result<SeenHead | undefined, Trouble> {
-  const file = fileOf(origin)
-  if (existsSync(file)) return readSeen(file, keys)
+function filesOf(origin: string, address: string | undefined): string[] {
+  const tenant = origin.slice(origin.indexOf('/') + 1)
+  const names = new Set([origin, ...(address === undefined ? [] : [`${address}/${tenant}`])])
+  return [...names].map((name) => `${sha256(name)}.json`)
+}
+
+/**
+ * The heads of this log that this user saw last, the largest first. If there is none, those of the same
+ * edge's log for this tenant under another name, which the edge could take to hide a fork.
+ */
+export function seenHeads(
+  origin: string,
+  address: string | undefined,
+  keys: Keys,
+): Result<SeenHead[], Trouble> {
   const folder = checkpointsFolder()
-  const others = existsSync(folder) ? readdirSync(folder).map((name) => join(folder, name)) : []
-  for (const other of others) {
-    const seen = readSeen(other, keys)
-    if (seen.ok) return seen
+  const heads: SeenHead[] = []
+  for (const name of filesOf(origin, address)) {
+    const file = join(folder, name)
+    if (!existsSync(file)) continue
+    const seen = readSeen(file, keys)
+    if (!seen.ok) return seen
+    if (heads.every(({ note }) => note !== seen.value.note)) heads.push(seen.value)
   }
-  return ok(undefined)
+  if (heads.length > 0) return ok(heads.sort((a, b) => b.size - a.size))
+  for (const name of existsSync(folder) ? readdirSync(folder) : []) {
+    const seen = readSeen(join(folder, name), keys)
+    if (seen.ok) heads.push(seen.value)
+  }
+  return ok(heads)
 }
 
 function readSeen(file: string, keys: Keys): Result<SeenHead, Trouble> {
@@ -80,26 +97,30 @@ function readSeen(file: string, keys: Keys): Result<SeenHead, Trouble> {
   const seen = Seen.safeParse(json.value)
   const head = seen.success ? keptHead(seen.data.note, keys) : err('it is not a checkpoint of ours')
   return seen.success && head.ok
-    ? ok({ ...head.value, at_ms: seen.data.at_ms })
+    ? ok({ ...head.value, at_ms: seen.data.at_ms, file })
     : err(
         trouble(
           'unreadable',
           `\`${file}\`, the checkpoint that you saw before, is not signed by these keys`,
-          'check that the key file is the right one; remove the file only if you no longer trust that checkpoint',
+          `check that the key file is the right one; if the edge was set up again with other keys, and you believe its operator, remove \`${file}\``,
         ),
       )
 }
 
-/** Keeps a head that has been compared with the one before. */
-export function keepHead({ origin, note }: SignedHead): Result<string, Trouble> {
-  const text = JSON.stringify({ note, at_ms: Date.now() } satisfies z.infer<typeof Seen>)
-  return saveBytes(checkpointsFolder(), fileName(origin), Buffer.from(text), true)
+/** Keeps a head that has been compared with those before. */
+export function keepHead({ origin, note }: SignedHead, address: string | undefined): Result<true, Trouble> {
+  const text = Buffer.from(JSON.stringify({ note, at_ms: Date.now() } satisfies z.infer<typeof Seen>))
+  for (const name of filesOf(origin, address)) {
+    const saved = saveBytes(checkpointsFolder(), name, text, true)
+    if (!saved.ok) return saved
+  }
+  return ok(true)
 }
 
-/** The sentence for a head that contradicts the one that was seen before. Both notes are evidence. */
+/** The sentence for a head that contradicts one that was seen before. Both notes are evidence. */
 export function contradiction(seen: SeenHead, head: SignedHead): string {
   const before = `you saw ${seen.size} leaves at ${time(seen.at_ms)}`
-  const kept = `that checkpoint is in ${fileOf(seen.origin)}`
+  const kept = `that checkpoint is in ${seen.file}`
   if (head.origin !== seen.origin)
     return `the log was renamed: you saw \`${seen.origin}\` with ${seen.size} leaves at ${time(seen.at_ms)}, and now it is \`${head.origin}\`. A fork can hide behind another name; ${kept}, which you can remove if you know that the edge has a new address`
   if (head.size < seen.size)
@@ -107,19 +128,25 @@ export function contradiction(seen: SeenHead, head: SignedHead): string {
   return `the log was forked: ${before}, and the log of ${head.size} leaves does not begin with them. Its past was rewritten, or you are shown another log than before; ${kept}`
 }
 
-/** Whether `head` continues what was seen before, as the log's tiles prove. */
+/** Whether `head` continues all that was seen before, as the log's tiles prove. */
 export async function continuity(
-  seen: SeenHead | undefined,
+  seen: readonly SeenHead[],
   head: SignedHead,
   readTile: ReadTile<Trouble>,
 ): Promise<Result<Check[], Trouble>> {
-  if (seen === undefined) return ok([])
-  const isOther = head.origin !== seen.origin || head.size < seen.size
-  const proven = isOther ? ok(false) : await isContinued(seen, head, readTile)
-  if (!proven.ok) return proven
-  const detail = proven.value ? {} : { detail: contradiction(seen, head) }
-  return ok([{ name: CONTINUES, ok: proven.value, ...detail }])
+  for (const one of seen) {
+    const isOther = head.origin !== one.origin || head.size < one.size
+    const proven = isOther ? ok(false) : await isContinued(one, head, readTile)
+    if (!proven.ok) return proven
+    if (!proven.value) return ok([{ name: CONTINUES, ok: false, detail: contradiction(one, head) }])
+  }
+  return ok(seen.length === 0 ? [] : [{ name: CONTINUES, ok: true }])
 }
+
+/** Describes the largest head that was seen before. */
+export const aboutSeen = ([seen]: readonly SeenHead[]): Record<string, string> => ({
+  'seen before': seen === undefined ? 'nothing' : `${seen.size} leaves, at ${time(seen.at_ms)}`,
+})
 
 /** Whether tiles prove that the log of `from` is the beginning of the log of `to`. */
 export async function isContinued(

@@ -7,49 +7,65 @@ import { verifyInclusion } from '../../shared/evidence/merkle.ts'
 import { hashOfEntry } from '../../shared/evidence/tiles.ts'
 import { PATTERNS, splitId } from '../../shared/ids.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
-import { quorumOf, WITNESS_FLAGS } from '../calls/cosignatures.ts'
+import { type Quorum, quorumOf, WITNESS_FLAGS } from '../calls/cosignatures.ts'
 import { KEY_FILES, trustedKeys, verdict } from '../calls/verify.ts'
 import { type Command, command, type Trouble, usage } from '../shell/command.ts'
 import type { Api } from '../shell/edge-api.ts'
 import { writeText } from '../shell/files.ts'
-import { time } from '../shell/terminal-text.ts'
 import {
+  aboutSeen,
   continuity,
   isContinued,
   keepHead,
   keptHead,
-  type SeenHead,
   SIGNED,
   type SignedHead,
-  seenHead,
+  seenHeads,
   signedHead,
 } from './checkpoints.ts'
 import { edgeLog, type LogSource, readNote } from './sources.ts'
 import { exportLog, verifyLog } from './verify.ts'
-import { witnessed } from './witnesses.ts'
+import { refusalChecks, type Witnessed, witnessed } from './witnesses.ts'
 
 /** The checks of a head, and the head if it is signed. */
-type Examined = { readonly checks: readonly Check[]; readonly head?: SignedHead; readonly seen?: SeenHead }
+type Examined = {
+  readonly checks: readonly Check[]
+  readonly head?: SignedHead
+  readonly about: Readonly<Record<string, string>>
+}
 
 /** Checks a note, and compares it with the one that was seen before. */
 async function examine(note: string, keys: Keys, source: LogSource): Promise<Result<Examined, Trouble>> {
   const head = signedHead(note, keys)
-  if (!head.ok) return ok({ checks: [{ name: SIGNED, ok: false, detail: head.error }] })
-  const seen = seenHead(head.value.origin, keys)
+  if (!head.ok) return ok({ checks: [{ name: SIGNED, ok: false, detail: head.error }], about: {} })
+  const seen = seenHeads(head.value.origin, source.address, keys)
   if (!seen.ok) return seen
   const continued = await continuity(seen.value, head.value, source.readTile)
   if (!continued.ok) return continued
   const checks = [{ name: SIGNED, ok: true }, ...continued.value]
   if (checks.every((check) => check.ok)) {
-    const kept = keepHead(head.value)
+    const kept = keepHead(head.value, source.address)
     if (!kept.ok) return kept
   }
-  return ok({ checks, head: head.value, ...(seen.value === undefined ? {} : { seen: seen.value }) })
+  const { origin, size, root } = head.value
+  const about = { log: origin, leaves: String(size), root, ...aboutSeen(seen.value) }
+  return ok({ checks, head: head.value, about })
 }
 
-function aboutHead({ origin, size, root }: SignedHead, seen?: SeenHead): Record<string, string> {
-  const before = seen === undefined ? 'nothing' : `${seen.size} leaves, at ${time(seen.at_ms)}`
-  return { log: origin, leaves: String(size), root, 'seen before': before }
+/** Whether witnesses have cosigned the head, and whether one refuses it, as the edge itself says. */
+async function witnessedHead(
+  api: Api,
+  source: LogSource,
+  keys: Keys,
+  head: SignedHead,
+  quorum: Quorum | undefined,
+): Promise<Result<Witnessed, Trouble>> {
+  const refusals = await refusalChecks(api, keys.tenant)
+  if (!refusals.ok) return refusals
+  const shown = await witnessed(source, keys, head, quorum)
+  return shown.ok
+    ? ok({ checks: [...refusals.value, ...shown.value.checks], about: shown.value.about })
+    : shown
 }
 
 const checkpoint = command({
@@ -64,29 +80,25 @@ const checkpoint = command({
   key: 'none',
   exits: '0 it is signed and continues the earlier head; 1 it does not, or the edge can’t be asked',
   examples: ['countersign log checkpoint --keys keys.json -o monday.checkpoint'],
-  async run({ flags, api, paint }) {
+  async run({ flags, api, connection, paint }) {
     const quorum = quorumOf(flags)
     if (!quorum.ok) return quorum
     const keys = trustedKeys(flags, paint)
     if (!keys.ok) return keys.error
-    const source = edgeLog(api, keys.value.tenant)
+    const source = edgeLog(api, keys.value.tenant, connection().url)
     const note = await source.checkpoint()
     if (!note.ok) return note
     const examined = await examine(note.value, keys.value, source)
     if (!examined.ok) return examined
-    const { checks, head, seen } = examined.value
+    const { checks, head, about } = examined.value
     if (flags.output !== undefined) {
       const written = writeText(flags.output, note.value)
       if (!written.ok) return written
     }
     if (head === undefined) return verdict(checks, {}, paint)
-    const shown = await witnessed(api, keys.value, head, quorum.value)
+    const shown = await witnessedHead(api, source, keys.value, head, quorum.value)
     if (!shown.ok) return shown
-    return verdict(
-      [...checks, ...shown.value.checks],
-      { ...aboutHead(head, seen), ...shown.value.about },
-      paint,
-    )
+    return verdict([...checks, ...shown.value.checks], { ...about, ...shown.value.about }, paint)
   },
 })
 
@@ -101,10 +113,10 @@ const consistency = command({
   key: 'none',
   exits: '0 it is; 1 it is not, or the log can’t be read',
   examples: ['countersign log consistency monday.checkpoint --keys keys.json'],
-  async run({ args, flags, api, paint }) {
+  async run({ args, flags, api, connection, paint }) {
     const keys = trustedKeys(flags, paint)
     if (!keys.ok) return keys.error
-    const source = edgeLog(api, keys.value.tenant)
+    const source = edgeLog(api, keys.value.tenant, connection().url)
     const notes = [
       { note: readNote(args.OLD), read: keptHead },
       { note: args.NEW === undefined ? await source.checkpoint() : readNote(args.NEW), read: signedHead },
@@ -142,7 +154,7 @@ const prove = command({
   key: 'either',
   exits: '0 it is; 1 it is not, or not yet',
   examples: ['countersign log prove call_01ABC…_1 --keys keys.json'],
-  async run({ args: { CALL: call }, flags, api, paint }) {
+  async run({ args: { CALL: call }, flags, api, connection, paint }) {
     if (!PATTERNS.call.test(call))
       return err(usage('`CALL` is not the id of a call; those look like call_01ABC…_1'))
     const quorum = quorumOf(flags)
@@ -153,9 +165,10 @@ const prove = command({
     const proven = await api('logProof', { params: { tenant, call } })
     if (!proven.ok) return proven
     const { index, hash, proof, checkpoint: note } = proven.value
-    const examined = await examine(note, keys.value, edgeLog(api, tenant))
+    const source = edgeLog(api, tenant, connection().url)
+    const examined = await examine(note, keys.value, source)
     if (!examined.ok) return examined
-    const { head, seen } = examined.value
+    const { head } = examined.value
     const end = await endOf(api, call)
     if (!end.ok) return end
     const isEnd = end.value !== undefined && end.value.hash === hash && entryHash(end.value) === hash
@@ -168,9 +181,9 @@ const prove = command({
       },
     ]
     if (head === undefined) return verdict(checks, {}, paint)
-    const shown = await witnessed(api, keys.value, head, quorum.value)
+    const shown = await witnessedHead(api, source, keys.value, head, quorum.value)
     if (!shown.ok) return shown
-    const about = { call, leaf: String(index), entry: hash, ...aboutHead(head, seen), ...shown.value.about }
+    const about = { call, leaf: String(index), entry: hash, ...examined.value.about, ...shown.value.about }
     return verdict([...checks, ...shown.value.checks], about, paint)
   },
 })

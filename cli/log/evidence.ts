@@ -3,29 +3,26 @@
 // recorded in a folder while it is read.
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { basename, dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { EVIDENCE_BOUNDS, parseJson } from '../../shared/bytes/json.ts'
 import { JournalEntry } from '../../shared/evidence/journal.ts'
+import type { Keys } from '../../shared/evidence/keys.ts'
 import { tilePath } from '../../shared/evidence/tiles.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
 import { EXPORT_START } from '../../shared/wire/exports.ts'
 import { readPart, runsBetween, saveOnce } from '../calls/export.ts'
-import { filesAt, readFile } from '../calls/verify-export.ts'
+import { type PartFile, partsAt } from '../calls/verify-export.ts'
 import { type Trouble, trouble } from '../shell/command.ts'
 import type { Api } from '../shell/edge-api.ts'
 import { saveBytes } from '../shell/files.ts'
-import { edgeLog, folderLog, type LogSource, readNote } from './sources.ts'
+import { COSIGNED, edgeLog, folderLog, type LogSource, readNote } from './sources.ts'
 
 type Stream<T> = AsyncIterable<Result<T, Trouble>>
-/** `name`: the object's folder and the file, as `exportName` makes it. */
-type PartFile = { readonly name: string; readonly bytes: Uint8Array }
 /** The next entries of a journal of the tenant. */
 type JournalPage = { readonly journal: string; readonly entries: readonly JournalEntry[] }
 
 /** Callers read the runs and journals before the log: as it only grows, it then has all their leaves. */
 export type Evidence = LogSource & {
-  /** The log may still get leaves. */
-  readonly isLive: boolean
   /** The signed note of the log before the runs are read: the runs have the entries of all its leaves. */
   readonly before: () => Promise<Result<string, Trouble>>
   readonly parts: () => Stream<PartFile>
@@ -43,11 +40,14 @@ export type Extent =
   | { readonly run: string }
   | { readonly since: number | undefined; readonly until: number | undefined }
 
-export function edgeEvidence(api: Api, tenant: string, extent: Extent): Evidence {
-  const log = edgeLog(api, tenant)
+export function edgeEvidence(
+  api: Api,
+  { keys: { tenant }, extent }: { readonly keys: Pick<Keys, 'tenant'>; readonly extent: Extent },
+  url: string,
+): Evidence {
+  const log = edgeLog(api, tenant, url)
   return {
     ...log,
-    isLive: true,
     before: log.checkpoint,
     async *parts() {
       const runs =
@@ -58,7 +58,7 @@ export function edgeEvidence(api: Api, tenant: string, extent: Extent): Evidence
       for (const run of runs.value) {
         for (let from: string | null = EXPORT_START; from !== null; ) {
           const part: Awaited<ReturnType<typeof readPart>> = await readPart(api, run, from)
-          yield part
+          yield part.ok ? ok({ name: part.value.name, bytes: ok(part.value.bytes) }) : part
           from = part.ok ? part.value.next : null
         }
       }
@@ -89,16 +89,10 @@ const JOURNAL_FOLDER = 'journals'
 export function folderEvidence(folder: string): Evidence {
   return {
     ...folderLog(join(folder, LOG)),
-    isLive: false,
     before: async () => readNote(join(folder, LOG, BEFORE)),
     async *parts() {
       const runs = join(folder, RUNS)
-      for (const file of existsSync(runs) ? filesAt(runs) : []) {
-        const bytes = readFile(file)
-        yield bytes.ok
-          ? ok({ name: join(basename(dirname(file)), basename(file)), bytes: bytes.value })
-          : err(trouble('unreadable', `\`${file}\` can’t be read: ${bytes.error}`))
-      }
+      if (existsSync(runs)) yield* partsAt(runs)
     },
     async *journals() {
       const journals = join(folder, JOURNAL_FOLDER)
@@ -126,8 +120,18 @@ export function recorded(evidence: Evidence, folder: string): Evidence {
   }
   return {
     isLive: evidence.isLive,
+    address: evidence.address,
     before: async () => noted(BEFORE, await evidence.before()),
     checkpoint: async () => noted('checkpoint', await evidence.checkpoint()),
+    async cosigned() {
+      const notes = await evidence.cosigned()
+      if (!notes.ok) return notes
+      for (const [i, note] of notes.value.entries()) {
+        const saved = save(join(LOG, COSIGNED, `${i}`), Buffer.from(note))
+        if (!saved.ok) return saved
+      }
+      return notes
+    },
     async readTile(tile) {
       const bytes = await evidence.readTile(tile)
       const saved = bytes.ok ? save(join(LOG, 'tile', tilePath(tile)), bytes.value) : bytes
@@ -135,7 +139,8 @@ export function recorded(evidence: Evidence, folder: string): Evidence {
     },
     async *parts() {
       for await (const part of evidence.parts()) {
-        const saved = part.ok ? saveOnce(join(folder, RUNS), part.value.name, part.value.bytes) : part
+        const bytes = part.ok ? part.value.bytes : err('')
+        const saved = part.ok && bytes.ok ? saveOnce(join(folder, RUNS), part.value.name, bytes.value) : part
         yield saved.ok ? part : saved
       }
     },

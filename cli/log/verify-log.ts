@@ -6,29 +6,28 @@ import type { Check } from '../../shared/evidence/checks.ts'
 import { GENESIS, type Head, verifyChain } from '../../shared/evidence/journal.ts'
 import type { Keys } from '../../shared/evidence/keys.ts'
 import { ok, type Result } from '../../shared/result.ts'
-import { listed, VerifiedExport } from '../calls/verify-export.ts'
+import type { Quorum } from '../calls/cosignatures.ts'
+import { listed, verifyParts } from '../calls/verify-export.ts'
 import type { Trouble } from '../shell/command.ts'
-import { time } from '../shell/terminal-text.ts'
 import {
+  aboutSeen,
   CONTINUES,
   contradiction,
   keepHead,
   SIGNED,
   type SignedHead,
-  seenHead,
+  seenHeads,
   signedHead,
 } from './checkpoints.ts'
 import type { Evidence } from './evidence.ts'
 import { RebuiltLog } from './rebuild.ts'
+import { LIVE_PAUSE_MS, LIVE_WAIT_MS } from './sources.ts'
+import { witnessed } from './witnesses.ts'
 
 const REBUILT = 'the entries of the log have the root that the edge signed'
 const TENANT_JOURNALS = 'the tenant’s own journals are intact'
 const LOGGED = 'the log has each end of a call, and each entry of the tenant’s journals, once'
 const WHOLE = 'the log has no other leaves'
-
-/** How long a live log may take to get the last ends. A run delivers them after 0.2 s, or 2 s later. */
-const LIVE_WAIT_MS = 10_000
-const LIVE_PAUSE_MS = 250
 
 type Verified = { readonly checks: readonly Check[]; readonly about: Record<string, string> }
 
@@ -37,24 +36,23 @@ export async function verifyEvidence(
   evidence: Evidence,
   keys: Keys,
   isPart: boolean,
+  quorum: Quorum | undefined,
 ): Promise<Result<Verified, Trouble>> {
   const first = await evidence.before()
   if (!first.ok) return first
   const before = signedHead(first.value, keys)
   if (!before.ok) return ok({ checks: [{ name: SIGNED, ok: false, detail: before.error }], about: {} })
-  const seen = seenHead(before.value.origin, keys)
+  const seen = seenHeads(before.value.origin, evidence.address, keys)
   if (!seen.ok) return seen
 
   const faults: Check[] = []
   const fail = (name: string, at: string, detail: string) =>
     faults.push({ name, ok: false, detail: `${at}: ${detail}` })
+  const verified = await verifyParts(evidence.parts(), keys)
+  if (!verified.ok) return verified
+  const runs = verified.value
   /** The names of expected leaves, by their hashes; empty when the log had one. */
-  const expected = new Map<string, string>()
-  const runs = new VerifiedExport(keys, (hash, what) => expected.set(hash, what))
-  for await (const part of evidence.parts()) {
-    if (!part.ok) return part
-    runs.add(part.value.name, ok(part.value.bytes))
-  }
+  const expected = new Map(runs.ends)
   const journals = new Map<string, Head>()
   for await (const page of evidence.journals()) {
     if (!page.ok) return page
@@ -67,7 +65,7 @@ export async function verifyEvidence(
 
   let missing = expected.size
   let others = 0
-  const log = new RebuiltLog(evidence.readTile, sizesOf(before.value, seen.value), (hash, index) => {
+  const log = new RebuiltLog(evidence.readTile, sizesOf(before.value, ...seen.value), (hash, index) => {
     const what = expected.get(hash)
     if (what === '') fail(LOGGED, `leaf ${index}`, 'it is in the log twice')
     else if (what !== undefined) {
@@ -92,17 +90,22 @@ export async function verifyEvidence(
   for (const { size, root } of [before.value, head])
     if (log.rootOf(size) !== root)
       fail(REBUILT, head.origin, `the entries of ${size} leaves have another root`)
-  const isOlder = !evidence.isLive && head.size < (seen.value?.size ?? 0)
-  const isSeen = seen.value?.origin === head.origin && log.rootOf(seen.value.size) === seen.value.root
-  if (seen.value !== undefined && !isOlder && !isSeen)
-    fail(CONTINUES, head.origin, contradiction(seen.value, head))
+  const isOlder = !evidence.isLive && head.size < (seen.value[0]?.size ?? 0)
+  const forked = seen.value.find(
+    ({ origin, size, root }) =>
+      origin !== head.origin || ((evidence.isLive || size <= head.size) && log.rootOf(size) !== root),
+  )
+  if (forked !== undefined) fail(CONTINUES, head.origin, contradiction(forked, head))
+  const shown = await witnessed(evidence, keys, head, quorum)
+  if (!shown.ok) return shown
 
   const checks = [
     ...listed(faults, [SIGNED, CONTINUES, REBUILT, TENANT_JOURNALS, LOGGED, WHOLE]),
     ...runs.checks(),
+    ...shown.value.checks,
   ]
   if (checks.every((check) => check.ok) && !isOlder) {
-    const kept = keepHead(head)
+    const kept = keepHead(head, evidence.address)
     if (!kept.ok) return kept
   }
   return ok({
@@ -112,11 +115,10 @@ export async function verifyEvidence(
       leaves: String(head.size),
       ...(others === 0 ? {} : { 'other leaves': String(others) }),
       ...runs.about(),
-      'seen before':
-        seen.value === undefined ? 'nothing' : `${seen.value.size} leaves, at ${time(seen.value.at_ms)}`,
+      ...shown.value.about,
+      ...aboutSeen(seen.value),
     },
   })
 }
 
-const sizesOf = (...heads: readonly (SignedHead | undefined)[]): number[] =>
-  heads.flatMap((head) => (head === undefined ? [] : [head.size]))
+const sizesOf = (...heads: readonly SignedHead[]): number[] => heads.map(({ size }) => size)

@@ -4,6 +4,7 @@
 import type { Keys } from '../../shared/evidence/keys.ts'
 import { PATTERNS } from '../../shared/ids.ts'
 import { err, ok, type Result } from '../../shared/result.ts'
+import { type Quorum, quorumOf, WITNESS_FLAGS } from '../calls/cosignatures.ts'
 import { parseTime } from '../calls/lists.ts'
 import { KEY_FILES, trustedKeys, verdict } from '../calls/verify.ts'
 import { type CommandResult, command, type Trouble, usage } from '../shell/command.ts'
@@ -22,18 +23,16 @@ type ExtentFlags = { readonly [K in keyof typeof EXTENT]: string | undefined }
 export const exportLog = command({
   words: ['log', 'export'],
   args: { DIR: 'the folder to write to; an earlier export there is continued' },
-  flags: { ...EXTENT, ...KEY_FILES },
+  flags: { ...EXTENT, ...KEY_FILES, ...WITNESS_FLAGS },
   does: 'Export runs, the tenant’s journals and the log to a folder, and verify them at the same time; `countersign log verify DIR` verifies them again, offline',
   key: 'operator',
   exits: '0 exported and verified; 1 not verified, or failed',
   examples: ['countersign log export /backups/log --keys keys.json --since 7d'],
-  async run({ args, flags, api, paint }) {
-    const keys = trustedKeys(flags, paint)
-    if (!keys.ok) return keys.error
-    const extent = extentOf(flags)
-    if (!extent.ok) return extent
-    const evidence = recorded(edgeEvidence(api, keys.value.tenant, extent.value), args.DIR)
-    return verified(evidence, keys.value, isPart(flags), paint)
+  async run({ args, flags, api, connection, paint }) {
+    const given = givenIn(flags, paint)
+    if (!given.ok) return given.error
+    const evidence = recorded(edgeEvidence(api, given.value, connection().url), args.DIR)
+    return verified(evidence, given.value, isPart(flags), paint)
   },
 })
 
@@ -48,6 +47,7 @@ export const verifyLog = command({
       what: 'with DIR: the folder has only the runs of a period, or a single run; otherwise it must have each leaf of the log',
     },
     ...KEY_FILES,
+    ...WITNESS_FLAGS,
   },
   does: 'Verify the whole log or a part of it: signatures, journals, grants, and that the log has each end of a call once and nothing else',
   key: 'operator',
@@ -58,20 +58,31 @@ export const verifyLog = command({
     'countersign log verify --run run_01ABC… --keys keys.json',
     'countersign log verify /backups/log --part --keys keys.json',
   ],
-  async run({ args, flags, api, paint }) {
-    const keys = trustedKeys(flags, paint)
-    if (!keys.ok) return keys.error
-    const extent = extentOf(flags)
-    if (!extent.ok) return extent
+  async run({ args, flags, api, connection, paint }) {
+    const given = givenIn(flags, paint)
+    if (!given.ok) return given.error
     if (args.DIR === undefined)
       return flags.part
         ? err(usage('`--part` needs a folder; name a period or a run instead'))
-        : verified(edgeEvidence(api, keys.value.tenant, extent.value), keys.value, isPart(flags), paint)
+        : verified(edgeEvidence(api, given.value, connection().url), given.value, isPart(flags), paint)
     return isPart(flags)
       ? err(usage('a folder is verified as a whole: leave out `--since`, `--until` and `--run`'))
-      : verified(folderEvidence(args.DIR), keys.value, flags.part, paint)
+      : verified(folderEvidence(args.DIR), given.value, flags.part, paint)
   },
 })
+
+/** The keys that must have signed the evidence, the witnesses that must have cosigned its log, and its extent. */
+type Given = { readonly keys: Keys; readonly quorum: Quorum | undefined; readonly extent: Extent }
+type Flags = Parameters<typeof trustedKeys>[0] & Parameters<typeof quorumOf>[0] & ExtentFlags
+
+/** Its error is the result that the command returns. */
+function givenIn(flags: Flags, paint: Paint): Result<Given, Awaited<CommandResult>> {
+  const [quorum, extent] = [quorumOf(flags), extentOf(flags)]
+  if (!quorum.ok) return err(quorum)
+  if (!extent.ok) return err(extent)
+  const keys = trustedKeys(flags, paint)
+  return keys.ok ? ok({ keys: keys.value, quorum: quorum.value, extent: extent.value }) : keys
+}
 
 function extentOf({ since, until, run }: ExtentFlags): Result<Extent, Trouble> {
   const [from, to] = [parseTime('--since', since), parseTime('--until', until)]
@@ -88,9 +99,14 @@ function extentOf({ since, until, run }: ExtentFlags): Result<Extent, Trouble> {
 const isPart = ({ since, until, run }: ExtentFlags): boolean =>
   since !== undefined || until !== undefined || run !== undefined
 
-async function verified(evidence: Evidence, keys: Keys, part: boolean, paint: Paint): CommandResult {
+async function verified(
+  evidence: Evidence,
+  { keys, quorum }: Given,
+  part: boolean,
+  paint: Paint,
+): CommandResult {
   try {
-    const done = await verifyEvidence(evidence, keys, part)
+    const done = await verifyEvidence(evidence, keys, part, quorum)
     return done.ok ? verdict(done.value.checks, done.value.about, paint) : done
   } catch (thrown) {
     if (!(thrown instanceof Error && 'syscall' in thrown)) throw thrown // a bug

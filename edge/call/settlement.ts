@@ -1,7 +1,7 @@
 // Checks a worker's settlement against its grant, and writes the edge's own statements. Pure. The
 // edge countersigns only what has passed `checkSettlement`.
 
-import { canonical, digestOf, parseJson, sha256 } from '../../shared/bytes/json.ts'
+import { canonical, digestOf, parseJson } from '../../shared/bytes/json.ts'
 import { faultIn } from '../../shared/evidence/bundle.ts'
 import { CHECK_NAMES } from '../../shared/evidence/checks.ts'
 import { contradictions } from '../../shared/evidence/contradictions.ts'
@@ -16,9 +16,10 @@ import {
   Statement,
   statementOf,
 } from '../../shared/evidence/statement.ts'
+import { isStreamOf } from '../../shared/evidence/usage-rules.ts'
 import { failure } from '../../shared/failures.ts'
 import { LIMITS } from '../../shared/limits.ts'
-import type { Plan, StreamSummary } from '../../shared/plan/plan.ts'
+import type { Plan } from '../../shared/plan/plan.ts'
 import type { Result } from '../../shared/result.ts'
 import { err, ok } from '../../shared/result.ts'
 import type { Settlement } from '../../shared/wire/workers.ts'
@@ -86,7 +87,7 @@ export function checkSettlement(
     )
   }
   const kept = { stdout: Buffer.from(output.stdout, 'base64'), stderr: Buffer.from(output.stderr, 'base64') }
-  if (!fits(execution.stdout, kept.stdout) || !fits(execution.stderr, kept.stderr))
+  if (!isStreamOf(execution.stdout, kept.stdout) || !isStreamOf(execution.stderr, kept.stderr))
     return refuse('the output does not match the statement', [
       '/predicate/execution/stdout',
       '/predicate/execution/stderr',
@@ -95,12 +96,6 @@ export function checkSettlement(
 }
 
 const MAX_ERRORS = 16
-
-/** `contradictions` has already checked that the summary is consistent. */
-function fits(summary: StreamSummary | null, kept: Buffer): boolean {
-  if (summary === null) return kept.byteLength === 0
-  return summary.kept === kept.byteLength && (summary.truncated || sha256(kept) === summary.sha256)
-}
 
 /** The edge signed and stored this grant itself, so it is not checked again. */
 const grantIn = (envelope: Envelope): Grant =>

@@ -3,7 +3,7 @@
 import { BUNDLE_FORMAT, type Bundle, type CallEvidence } from '../../shared/evidence/bundle.ts'
 import type { JournalEntry } from '../../shared/evidence/journal.ts'
 import type { PolicySnapshot } from '../../shared/evidence/policy-snapshot.ts'
-import type { Removal } from '../../shared/evidence/removal.ts'
+import { type Removal, sealTombstone } from '../../shared/evidence/removal.ts'
 import { failure } from '../../shared/failures.ts'
 import { callId } from '../../shared/ids.ts'
 import { LIMITS } from '../../shared/limits.ts'
@@ -150,9 +150,15 @@ export function readEvidence(run: RunContext, agent: RunOwner | null, n: number)
   if (stored === undefined) return err(NO_ATTESTATION)
   const { tool, args, plan } = record.proposal
   const call = digestInput(row.record, n, tool, args, plan)
-  const removed = record.removed?.arguments
-  if (removed === undefined) return ok({ ...stored, call })
-  return ok({ ...stored, call: { ...call, arguments: null, plan: null }, removed })
+  if (record.removed === undefined) return ok({ ...stored, call })
+  // 0159: signed when it is read, so no row has to store it, and a new key signs it again.
+  const { evidence: _evidence, ...removed } = record.removed // with it, the refusal above
+  const { tenant } = row.record
+  const { digest } = record.proposal
+  const of = { of: 'parts', tenant, call: call.call, digest } as const
+  const tombstone = sealTombstone({ ...of, removed }, identityOf(run.env).signer)
+  const left = removed.arguments === undefined ? call : { ...call, arguments: null, plan: null }
+  return ok({ ...stored, call: left, removed: tombstone })
 }
 
 export function readSnapshot(run: RunContext, agent: RunOwner | null, n: number): Result<PolicySnapshot> {

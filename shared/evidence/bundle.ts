@@ -12,12 +12,12 @@ import { CHECK_NAMES, type Check, type CheckKey } from './checks.ts'
 import { contradictions, type Evidence } from './contradictions.ts'
 import { Envelope, payloadBytes, signedByExactly } from './dsse.ts'
 import { JournalEntry } from './journal.ts'
-import { journalChecks } from './journal-checks.ts'
+import { journalChecks, linkCheck } from './journal-checks.ts'
 import { type Keys, keyAt, undatedEdgeKeys } from './keys.ts'
 import { leafHash, PROOF_HASHES, verifyInclusion } from './merkle.ts'
 import { NOTE_CHARS } from './note.ts'
 import { PolicySnapshot, snapshotChecks } from './policy-snapshot.ts'
-import { Removal } from './removal.ts'
+import { type PartsRemoval, partsRemoved } from './removal.ts'
 import type { DigestInput, Facts } from './statement.ts'
 import {
   BY_EDGE,
@@ -44,8 +44,11 @@ const EVIDENCE = {
     arguments: z.json(),
     plan: Plan.nullable(),
   }),
-  /** The tenant's retention rule has removed arguments and plan, which are null. Their digests are signed. */
-  removed: Removal.optional(),
+  /**
+   * The tombstone of what the tenant's retention rule has removed. If that is the arguments, they and
+   * the plan are null; their digests are signed.
+   */
+  removed: Envelope.optional(),
 }
 export const CallEvidence = z.strictObject(EVIDENCE)
 export type CallEvidence = z.infer<typeof CallEvidence>
@@ -76,21 +79,42 @@ export type Verdict = {
   readonly ok: boolean
   readonly checks: readonly Check[]
   readonly statement?: Statement
+  /** The parts whose removal the edge has signed. */
+  readonly removed?: PartsRemoval | undefined
 }
 
 /** Verifies a bundle with only public keys, check by check; a failed check may end the list. */
 export function verifyBundle(bundle: Bundle, keys: Keys): Verdict {
-  const { call, removed, snapshot, journal, log } = bundle
-  const { checks, statement } = verifyAttestation(bundle, keys, journal.at(-1)?.at_ms)
+  const { snapshot, journal, log } = bundle
+  const verdict = verifyCall(bundle, keys, () => snapshot, journal, linkCheck(journal))
+  const { statement } = verdict
+  if (statement === undefined) return verdict
+  const { tenant } = statement.predicate.facts
+  const checks = [...verdict.checks, ...logChecks(log, journal.at(-1)?.hash ?? '', tenant, keys)]
+  return { ok: checks.every((check) => check.ok), checks, statement }
+}
+
+/**
+ * Verifies a call by all that is known of it alone. `entries`: at least all of the call, of a journal of
+ * which `linked` says whether it is whole.
+ */
+export function verifyCall(
+  evidence: CallEvidence,
+  keys: Keys,
+  snapshotOf: (digest: string) => PolicySnapshot | undefined,
+  entries: readonly JournalEntry[],
+  linked: Check,
+): Verdict {
+  const { checks, statement, removed } = verifyAttestation(evidence, keys, entries.at(-1)?.at_ms)
   if (statement === undefined) return { ok: false, checks }
   const { facts } = statement.predicate
   const all = [
     ...checks,
-    ...snapshotChecks(snapshot, facts, removed === undefined ? call.plan : undefined),
-    ...journalChecks(statement, journal),
-    ...logChecks(log, journal.at(-1)?.hash ?? '', facts.tenant, keys),
+    ...snapshotChecks(snapshotOf(facts.decision.snapshot), facts, evidence.call.plan),
+    linked,
+    ...journalChecks(statement, entries),
   ]
-  return { ok: all.every((check) => check.ok), checks: all, statement }
+  return { ok: all.every((check) => check.ok), checks: all, statement, removed }
 }
 
 function* logChecks(
@@ -122,7 +146,7 @@ function* logChecks(
  * Verifies the attestation of a call without the journal and the log. `journalled_ms`: when the edge
  * journalled the end.
  */
-export function verifyAttestation(bundle: CallEvidence, keys: Keys, journalled_ms?: number): Verdict {
+function verifyAttestation(bundle: CallEvidence, keys: Keys, journalled_ms?: number): Verdict {
   const checks: Check[] = []
   const holds = (name: string, condition: boolean, at?: string, detail?: string): boolean => {
     const fault = { ...(at === undefined ? {} : { at }), ...(detail === undefined ? {} : { detail }) }
@@ -210,19 +234,23 @@ export function verifyAttestation(bundle: CallEvidence, keys: Keys, journalled_m
   )
   if (grant === null) holds('no grant is included where none was issued', bundle.grant === null)
   const granted = bundle.grant === null || grant === null ? null : grantIn(bundle.grant, keys)
-  if (bundle.removed !== undefined) {
+  const removed = bundle.removed && partsRemoved(bundle.removed, facts, keys)
+  if (bundle.removed !== undefined) holds(REMOVAL_SIGNED, removed !== undefined)
+  if (removed?.arguments !== undefined) {
     // Only whoever has the arguments can check the rest. The edge did, before it signed.
     const same = grant === null || (granted !== null && digestOf(granted) === grant.sha256)
     holds(CHECK_NAMES.grant, same, '/predicate/grant')
     holds(ARGUMENTS_REMOVED, call.arguments === null && call.plan === null)
   } else checks.push(...checksOfPlan(statement, call, { grant: granted, now_ms: journalled_ms }))
-  return { ok: checks.every((check) => check.ok), checks, statement }
+  return { ok: checks.every((check) => check.ok), checks, statement, removed }
 }
 
 const KEY_TIMES = {
   edge: 'the edge’s key is trusted for that time',
   worker: 'the worker’s key is trusted for that time',
 } as const
+
+export const REMOVAL_SIGNED = 'the edge signed the removal of what is missing'
 
 /** A bundle without arguments passes with this check in place of those that need them. */
 export const ARGUMENTS_REMOVED =

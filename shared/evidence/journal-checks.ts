@@ -9,16 +9,18 @@ import type { Check } from './checks.ts'
 import { type JournalEntry, verifyChain } from './journal.ts'
 import type { ApprovalFacts, Statement } from './statement.ts'
 
-const LINKED = 'the journal entries are linked up to the end of the call'
+export const LINKED = 'the journal entries are linked up to the end of the call'
 const APART =
-  'the entries of this call are whole; the run has more entries between them than a bundle has room for'
+  'each entry shown fits its hash; others are left out, and only those after the last gap are linked to the log'
 
-/** `entries`: of the call's run, in order, from the call's first one to the one that ends it. */
+/**
+ * `entries`: of the call's run, in order, from the call's first one to the one that ends it. Those of
+ * other calls may be left out.
+ */
 export function* journalChecks({ predicate }: Statement, entries: readonly JournalEntry[]): Generator<Check> {
   const { facts, grant, state, error, execution } = predicate
   const own = entries.filter(({ call }) => call === facts.call)
   const last = entries.at(-1)
-  yield linkCheck(entries)
   yield { name: 'the journal begins with the proposal of this call', ok: isProposed(facts, own, entries[0]) }
   yield {
     name: 'the journal has the answers that the facts name, each given in time',
@@ -59,20 +61,34 @@ export function* journalChecks({ predicate }: Statement, entries: readonly Journ
   }
 }
 
-/** Entries of other calls may be missing, but only if the bundle had no room for them. */
-function linkCheck(entries: readonly JournalEntry[]): Check {
+/**
+ * Entries of other calls may be missing, but only if the bundle had no room for them. Nothing then links the
+ * entries before a gap to the log: they agree with the statement, and the edge alone vouches for that. So
+ * the check has another name, and says how much is not shown.
+ */
+export function linkCheck(entries: readonly JournalEntry[]): Check {
   const [first, last] = [entries[0], entries.at(-1)]
   if (first === undefined || last === undefined) return { name: LINKED, ok: false }
   const isApart = last.seq - first.seq >= LIMITS.bundle_entries
   let head = { seq: first.seq - 1, hash: first.prev }
+  let from = first.seq
   for (const entry of entries) {
-    if (isApart && entry.seq > head.seq + 1) head = { seq: entry.seq - 1, hash: entry.prev }
+    if (isApart && entry.seq > head.seq + 1) {
+      head = { seq: entry.seq - 1, hash: entry.prev }
+      from = entry.seq
+    }
     const chain = verifyChain([entry], head)
     if (!chain.ok)
       return { name: LINKED, ok: false, detail: `entry ${chain.error.seq}: ${chain.error.reason}` }
     head = chain.value
   }
-  return { name: isApart ? APART : LINKED, ok: true }
+  if (!isApart) return { name: LINKED, ok: true }
+  const missing = last.seq - first.seq + 1 - entries.length
+  return {
+    name: APART,
+    ok: true,
+    detail: `${missing} entries are left out; those from entry ${from} on are linked`,
+  }
 }
 
 /** If an operator changes the arguments of a waiting call, it counts as a new proposal. */

@@ -57,22 +57,28 @@ export const decidedUnder = (snapshot: PolicySnapshot, { tool, decision }: Decid
 const isWithoutPolicy = ({ effect, policies }: Facts['decision']): boolean =>
   effect === 'deny' && policies.length === 0
 
-/** `plan`: undefined if the retention rule has removed it. */
+/** `snapshot`: undefined if it is missing. `plan`: null if the call has none, or if the retention rule has removed it. */
 export function* snapshotChecks(
-  snapshot: PolicySnapshot,
+  snapshot: PolicySnapshot | undefined,
   facts: Decided,
-  plan: Plan | null | undefined,
+  plan: Plan | null,
 ): Generator<Check> {
-  yield { name: 'the policy snapshot is the one that the facts name', ok: decidedUnder(snapshot, facts) }
-  yield { name: 'the snapshot allows this tool and plan', ok: allows(snapshot, facts, plan) }
+  yield {
+    name: 'the policy snapshot is the one that the facts name',
+    ok: snapshot !== undefined && decidedUnder(snapshot, facts),
+  }
+  yield {
+    name: 'the snapshot allows this tool and plan',
+    ok: snapshot !== undefined && allows(snapshot, facts, plan),
+  }
 }
 
-function allows(snapshot: PolicySnapshot, { tool, decision }: Decided, plan?: Plan | null): boolean {
+function allows(snapshot: PolicySnapshot, { tool, decision }: Decided, plan: Plan | null): boolean {
   if (decision.effect === 'deny') return true
   const { allowed_tools, process_runner: runner, wasm_runtime: runtime } = snapshot
   const isAllowed = allowed_tools.includes('*') || allowed_tools.includes(tool.name)
   if (!isAllowed || canonical(snapshot.tool) !== canonical(tool)) return false
-  if (plan === null || plan === undefined || plan.tier === 'M') return true
+  if (plan === null || plan.tier === 'M') return true
   const reaches = (hosts: readonly string[]): boolean =>
     plan.egress.hosts.every((host) => isWithin(hosts, host))
   const isAmong = (all: readonly string[], some: readonly string[] = []): boolean =>

@@ -28,6 +28,15 @@ export function* streamFaults(
   if ((bytes === 0) !== (summary.sha256 === NOTHING)) yield { at: `${at}/sha256`, what: 'output' }
 }
 
+/**
+ * Whether these are the bytes that a statement describes, whose contradictions have been looked for. Of a
+ * truncated stream only the length can be compared.
+ */
+export function isStreamOf(summary: StreamSummary | null, kept: Uint8Array): boolean {
+  if (summary === null) return kept.byteLength === 0
+  return summary.kept === kept.byteLength && (summary.truncated || sha256(kept) === summary.sha256)
+}
+
 /** The most bytes that a character of a text, as JavaScript counts them, has in UTF-8. */
 const UTF8_BYTES = 3
 

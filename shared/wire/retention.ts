@@ -1,7 +1,7 @@
 // Retention: how long a tenant keeps parts of ended runs, which were removed of a call, and legal holds.
 
 import { z } from 'zod'
-import { EvidenceRemoval, Removal } from '../evidence/removal.ts'
+import { EvidenceRemoval, PartsRemoval, type Removal } from '../evidence/removal.ts'
 import { Name, RunId, Time } from '../fields.ts'
 import { LIMITS } from '../limits.ts'
 
@@ -37,11 +37,7 @@ export const Hold = z.strictObject({ subject: HoldSubject, reason: z.string(), b
 export type Hold = z.infer<typeof Hold>
 
 /** The kinds that were removed of a call, each with its date and rule. */
-export const Removed = z.strictObject({
-  outputs: Removal.optional(),
-  arguments: Removal.optional(),
-  evidence: EvidenceRemoval.optional(),
-})
+export const Removed = PartsRemoval.extend({ evidence: EvidenceRemoval.optional() })
 export type Removed = z.infer<typeof Removed>
 
 const SUBJECT: Readonly<Record<Kept, string>> = {

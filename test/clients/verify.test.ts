@@ -37,6 +37,7 @@ import {
   statementIn,
   upstreamBundle,
   WORKER,
+  withoutArguments,
 } from '../shared/evidence.ts'
 import { JSON_CASES, jsonBytes } from '../shared/json-cases.ts'
 import { changed, others, type Path, paths, reached, withChanges } from '../shared/tamper.ts'
@@ -118,11 +119,7 @@ describe('digests', () => {
 
 describe('bundles', () => {
   const executed = executedBundle()
-  const removed: Bundle = {
-    ...executed,
-    call: { ...executed.call, arguments: null, plan: null },
-    removed: { at_ms: 1, rule: 1, days: 1 },
-  }
+  const removed = withoutArguments(executed)
   const whole = { executed, denied: deniedBundle(), removed }
   /** Of snapshot, journal and log a sample: all would take a minute, and one comparison finds any change. */
   const isTried = ([part]: Path, i: number): boolean =>

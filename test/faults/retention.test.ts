@@ -205,10 +205,17 @@ test.concurrent('outputs are removed first, then arguments, after their days of 
   for (const one of [second, third]) await own.without(one, 'outputs', 'arguments')
   expect([left.plan, left.digest, left.attestation]).toEqual([undefined, call.digest, call.attestation])
   const bundle = unwrap(await own.agent.client('readAttestation', { params }))
-  expect([bundle.call.arguments, bundle.call.plan, bundle.removed]).toEqual([
+  const said: unknown = JSON.parse(Buffer.from(bundle.removed?.payload ?? '', 'base64').toString())
+  expect([bundle.call.arguments, bundle.call.plan, said]).toEqual([
     null,
     null,
-    left.removed?.arguments,
+    {
+      of: 'parts',
+      tenant: 'retention-kinds',
+      call: call.id,
+      digest: call.digest,
+      removed: { outputs: dumb.removed?.outputs, arguments: left.removed?.arguments },
+    },
   ])
   for (const one of [call, second, third]) await own.attested(one)
   expect(await journalOf(own.stack, call.run)).toEqual(journal)

@@ -258,6 +258,11 @@ export const AGREEMENT: readonly Held[] = [
         'A worker invents the grant that it shows.',
       ],
       [
+        'holds(REMOVAL_SIGNED, removed !== undefined)',
+        '',
+        'A tombstone that says nothing about a call is shown beside it.',
+      ],
+      [
         'call.arguments === null && call.plan === null',
         'true',
         'Swapped arguments pass as those of a call whose arguments were removed.',

@@ -8,7 +8,7 @@ export const BUNDLES: readonly Held[] = [
     file: 'shared/evidence/bundle.ts',
     tests: ['test/shared/bundles/bundle.test.ts'],
     lines: [
-      ['bundle, keys, journal.at(-1)?.at_ms)', 'bundle, keys)', 'A worker reports an end in the future.'],
+      ['evidence, keys, entries.at(-1)?.at_ms)', 'evidence, keys)', 'A worker reports an end in the future.'],
       [
         'path.length === 1 && path[0] === tenant',
         'true',

@@ -110,6 +110,11 @@ export const CLIENTS: readonly Held[] = [
         'True',
         'In Python swapped arguments pass as those of a call whose arguments were removed.',
       ],
+      [
+        'holds(REMOVAL_SIGNED, removed is not None)',
+        'removed = removed or {"arguments": {}}',
+        'In Python anybody removes the arguments of a call and says that the rule did.',
+      ],
     ],
   },
   {

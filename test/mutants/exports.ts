@@ -90,7 +90,7 @@ export const EXPORTED: readonly Held[] = [
   },
   {
     area: 'exports',
-    file: 'cli/calls/verify-export.ts',
+    file: 'cli/calls/verify-object.ts',
     tests: EXPORTS,
     titled: 'the command line exports',
     lines: [
@@ -104,19 +104,19 @@ export const EXPORTED: readonly Held[] = [
         'A failed call is shown as another.',
       ],
       ['failed !== undefined', 'false', 'A forged attestation passes verification.'],
-      [
-        'snapshots.some((snapshot) => decidedUnder(snapshot, facts))',
-        'true',
-        'A call passes verification without the policies that decided it.',
-      ],
     ],
   },
   {
     area: 'exports',
-    file: 'cli/calls/verify-export.ts',
+    file: 'cli/calls/verify-object.ts',
     tests: ['test/cli/calls/verify-export.test.ts'],
     lines: [
-      ['|| tombstone.tenant !== this.#keys.tenant', '', 'A tombstone of another tenant hides a call.'],
+      [
+        "|| tombstone.of === 'parts'",
+        '',
+        'The tombstone of an output passes for that of the evidence, and ends a run.',
+      ],
+      ['!isKept && !isGone', 'false', 'Anybody removes an output from an export and names the rule.'],
       [
         'seq > (this.#removedUpTo.get(run) ?? 0)',
         'false',
@@ -134,21 +134,29 @@ export const EXPORTED: readonly Held[] = [
         '',
         'A forged tombstone hides evidence.',
       ],
+      ['&& read.data.tenant === keys.tenant', '', 'A tombstone of another tenant hides a call.'],
     ],
   },
   {
     area: 'exports',
-    file: 'cli/calls/verify-export.ts',
+    file: 'shared/evidence/removal.ts',
+    tests: ['test/shared/bundles/statement.test.ts'],
+    lines: [
+      [
+        'read.call === call && read.digest === digest',
+        'true',
+        'The tombstone of one call removes the arguments of another.',
+      ],
+    ],
+  },
+  {
+    area: 'exports',
+    file: 'cli/calls/verify-object.ts',
     tests: ['test/edge/export/log-export.test.ts'],
     titled: 'a folder in which a call is missing',
     lines: [
-      ['if (known.hasEnded)', 'if (false)', 'A call that ended twice passes verification.'],
-      ['if (known.claim !== null)', 'if (false)', 'A call that was claimed twice passes verification.'],
-      [
-        'this.#claimed.get(call)?.claim !== claim',
-        'false',
-        'A call that nobody had claimed passes verification.',
-      ],
+      ['if (claimed.hasEnded)', 'if (false)', 'A call that ended twice passes verification.'],
+      ['if (claimed.isClaimed)', 'if (false)', 'A call that was claimed twice passes verification.'],
     ],
   },
   {
@@ -173,10 +181,38 @@ export const EXPORTED: readonly Held[] = [
         'A worker signs the head that the log is compared with.',
       ],
       ['isOther ? ok(false) :', 'isOther ? ok(true) :', 'A rollback goes unnoticed.'],
-      ['head.origin !== seen.origin || ', '', 'A fork under another name is reported as something else.'],
-      ['if (seen.ok) return seen', '', 'A fork under another name goes unnoticed.'],
+      ['head.origin !== one.origin || ', '', 'A fork under another name is reported as something else.'],
+      ['if (seen.ok) heads.push(seen.value)', '', 'A fork under another name goes unnoticed.'],
       ['verifyConsistency({', 'Boolean({', 'A forked log goes unnoticed.'],
-      ['seen.success && head.ok', 'seen.success', 'A kept checkpoint is replaced without notice.'],
+      ['!seen.success || !head.ok', '!seen.success', 'A kept checkpoint is replaced without notice.'],
+      [
+        'address === undefined ? [] :',
+        'true ? [] :',
+        'A log that was replaced under a new name is taken for a new log.',
+      ],
+    ],
+  },
+  {
+    area: 'exports',
+    file: 'cli/log/witnesses.ts',
+    tests: ['test/cli/log/verify-log.test.ts'],
+    lines: [
+      [
+        'later.value.size < head.size',
+        'false',
+        'An old cosignature vouches for what the edge has added since.',
+      ],
+      ['if (continued.value) return', 'return', 'The cosignature of a fork vouches for the log.'],
+      [
+        'if (later.value.origin !== head.origin) continue',
+        '',
+        'The cosignature of another log vouches for this one.',
+      ],
+      [
+        'votes.set(key.x, vote.value)',
+        'votes.set(String(votes.size), vote.value)',
+        'One witness counts as two.',
+      ],
     ],
   },
   {
@@ -187,14 +223,13 @@ export const EXPORTED: readonly Held[] = [
       ['if (missing > 0)', 'if (false)', 'The log lacks a call, and nothing says so.'],
       ["if (what === '')", 'if (false)', 'A call that is in the log twice passes verification.'],
       ['index >= before.value.size', 'true', 'A call that was withheld from the export goes unnoticed.'],
-      ['log.rootOf(size) !== root', 'false', 'The entries are others than those that the edge signed.'],
-      ['seen.value !== undefined && !isOlder', 'false', 'A forked log passes verification.'],
       [
-        'seen.value?.origin === head.origin && ',
-        'seen.value !== undefined && ',
-        'A log under another name replaces the head that was seen before.',
+        'if (log.rootOf(size) !== root)',
+        'if (false)',
+        'The entries are others than those that the edge signed.',
       ],
-      ['!evidence.isLive && head.size', 'head.size', 'A live log that was rolled back passes verification.'],
+      ['if (forked !== undefined)', 'if (false)', 'A forked log passes verification.'],
+      ['evidence.isLive || size', 'size', 'A live log that was rolled back passes verification.'],
       ['if (!chain.ok) fail', 'if (false) fail', 'A rewritten journal of the tenant passes verification.'],
     ],
   },

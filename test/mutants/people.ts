@@ -323,6 +323,18 @@ export const PEOPLE: readonly Held[] = [
   },
   {
     area: 'evidence',
+    file: 'shared/evidence/usage-rules.ts',
+    tests: ['test/edge/run/settlement.test.ts'],
+    lines: [
+      [
+        '(summary.truncated || sha256(kept) === summary.sha256)',
+        'true',
+        'A worker stores another output than its statement names.',
+      ],
+    ],
+  },
+  {
+    area: 'evidence',
     file: 'edge/call/settlement.ts',
     tests: ['test/edge/run/settlement.test.ts'],
     lines: [
@@ -330,11 +342,6 @@ export const PEOPLE: readonly Held[] = [
         'if (first !== undefined) {',
         'if (first === null) {',
         'A worker has the edge countersign what its grant contradicts.',
-      ],
-      [
-        '(summary.truncated || sha256(kept) === summary.sha256)',
-        'true',
-        'A worker stores another output than its statement names.',
       ],
       [
         'if (canonical(statement) !== new TextDecoder().decode(bytes))',

@@ -11,6 +11,7 @@ import { entryHash, type JournalEntry } from '../../shared/evidence/journal.ts'
 import type { Keys } from '../../shared/evidence/keys.ts'
 import { append, inclusion, leafHash, type ReadNode, root } from '../../shared/evidence/merkle.ts'
 import type { PolicySnapshot } from '../../shared/evidence/policy-snapshot.ts'
+import { type PartsRemoval, sealTombstone } from '../../shared/evidence/removal.ts'
 import type { Execution, Facts, UpstreamExchange } from '../../shared/evidence/statement.ts'
 import {
   callDigest,
@@ -505,3 +506,21 @@ export function regrant(bundle: Bundle, changes: Changes, by: Signer = EDGE): Bu
     grant: seal(GRANT_TYPE, grant, by),
   }
 }
+
+export const REMOVAL = { at_ms: NOW + 1_000, rule: 3, days: 30 }
+/** The tombstone of parts of the bundle's call. `changes`: what it says instead. */
+export function tombstoneOf(
+  bundle: Bundle,
+  removed: PartsRemoval = { arguments: REMOVAL },
+  by: Signer = EDGE,
+  changes: object = {},
+): Envelope {
+  const { tenant, call, digest } = statementIn(bundle).predicate.facts
+  return sealTombstone({ of: 'parts', tenant, call, digest, removed, ...changes }, by)
+}
+/** The bundle after its arguments and its plan were removed. */
+export const withoutArguments = (bundle: Bundle): Bundle => ({
+  ...bundle,
+  call: { ...bundle.call, arguments: null, plan: null },
+  removed: tombstoneOf(bundle),
+})

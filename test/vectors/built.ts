@@ -2,7 +2,7 @@
 // `make.ts` writes besides the bundles of a real run. The keys are those of test/shared/evidence.ts.
 
 import { digestOf } from '../../shared/bytes/json.ts'
-import { ARGUMENTS_REMOVED, type Bundle } from '../../shared/evidence/bundle.ts'
+import { ARGUMENTS_REMOVED, type Bundle, REMOVAL_SIGNED } from '../../shared/evidence/bundle.ts'
 import { CHECK_NAMES } from '../../shared/evidence/checks.ts'
 import { countersign, type Envelope, kidOf, payloadBytes, type Signer } from '../../shared/evidence/dsse.ts'
 import { type KeyEntry, type Keys, sealLink } from '../../shared/evidence/keys.ts'
@@ -18,13 +18,16 @@ import {
   KEYS,
   logFor,
   NOW,
+  REMOVAL,
   reexecuted,
   regrant,
   STRANGER,
   skillBundle,
   statementIn,
+  tombstoneOf,
   upstreamBundle,
   WORKER,
+  withoutArguments,
 } from '../shared/evidence.ts'
 import { type Changes, GONE, withChanges } from '../shared/tamper.ts'
 
@@ -159,11 +162,11 @@ const indeterminate = (): Bundle =>
     ),
     [EDGE],
   )
-const removed = (): Bundle => ({
-  ...executed,
-  call: { ...executed.call, arguments: null, plan: null },
-  removed: { at_ms: NOW + 1_000, rule: 1, days: 30 },
-})
+const without = withoutArguments(executed)
+const ofOutputs = tombstoneOf(executed, { outputs: REMOVAL })
+/** A tombstone of the arguments, signed by another key, or about something else. */
+const removedBy = (by: Signer, changes: object = {}): Envelope =>
+  tombstoneOf(executed, { arguments: REMOVAL }, by, changes)
 
 export const GOOD: readonly Vector[] = [
   vector('an approved call in tier C', null, executed),
@@ -172,7 +175,14 @@ export const GOOD: readonly Vector[] = [
   vector('a tool of an upstream', null, upstreamBundle()),
   vector('a call that was cancelled while it ran', null, cancelled()),
   vector('a call whose worker fell silent', null, indeterminate()),
-  vector('a call whose arguments were removed', null, removed()),
+  vector('a call whose arguments were removed', null, without),
+  vector('a call whose output was removed', null, { ...executed, removed: ofOutputs }),
+  vector(
+    'a call whose removal a later key of the edge signed',
+    null,
+    { ...without, removed: removedBy(STRANGER) },
+    rotated,
+  ),
   vector('a call before a rotation of the edge’s key', null, executed, rotated),
   vector('a call that ended after a rotation of the edge’s key', null, afterRotation, rotated),
   vector(
@@ -417,8 +427,25 @@ export const BAD: readonly Vector[] = [
   ),
   vector('a plan although the arguments were removed', ARGUMENTS_REMOVED, {
     ...executed,
-    removed: removed().removed,
+    removed: without.removed,
   }),
+  vector('a removal that nobody signed', 'the bundle is well-formed', { ...without, removed: REMOVAL }),
+  vector('a removal that the worker signed', REMOVAL_SIGNED, { ...without, removed: removedBy(WORKER) }),
+  vector('the removal of another call', REMOVAL_SIGNED, {
+    ...without,
+    removed: removedBy(EDGE, { call: denied.call.call }),
+  }),
+  vector(
+    'a removal that a distrusted key of the edge signed',
+    REMOVAL_SIGNED,
+    { ...afterRotation, call: without.call, removed: without.removed },
+    distrusted,
+  ),
+  vector(
+    'no arguments although only the output was removed',
+    'the digest covers these arguments and this plan',
+    { ...without, removed: ofOutputs },
+  ),
   vector(
     'another policy snapshot',
     SNAPSHOT_DIGEST,

@@ -11,22 +11,19 @@ def exact(text):
         raise ValueError("no safe number")
     return int(value) if value == int(value) else value
 def members(pairs):
-    if len({name for name, _ in pairs}) < len(pairs) or "__proto__" in dict(pairs):
-        raise ValueError("a member that occurs twice, or is named `__proto__`")
+    if len({name for name, _ in pairs}) < len(pairs) or "__proto__" in dict(pairs): raise ValueError("two of one name, or `__proto__`")
     return dict(pairs)
 UNREADABLE = (ValueError, ArithmeticError, RecursionError)
 def read(data):
     """The value of strict JSON; else one of UNREADABLE. The product also limits size and depth."""
     value = json.loads(data.decode(), object_pairs_hook=members, parse_float=exact, parse_int=exact, parse_constant=exact)
-    if re.search(rb"(?<!\\)(?:\\\\)*\\u0000", canonical(value).encode()):  # a lone surrogate can't be encoded
-        raise ValueError("U+0000")
+    if re.search(rb"(?<!\\)(?:\\\\)*\\u0000", canonical(value).encode()): raise ValueError("U+0000")  # a lone surrogate can't be encoded
     return value
 def canonical(value):
     if isinstance(value, dict):
         names = sorted(value, key=lambda name: name.encode("utf-16-be"))
         return "{" + ",".join(f"{canonical(name)}:{canonical(value[name])}" for name in names) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(canonical, value)) + "]"
+    if isinstance(value, list): return "[" + ",".join(map(canonical, value)) + "]"
     if isinstance(value, float):  # never whole, so below 2^53
         text = repr(value)
         return text.replace("e-0", "e-") if abs(value) < 1e-6 else format(decimal.Decimal(text), "f")
@@ -38,8 +35,7 @@ TYPES = {"null": type(None), "boolean": bool, "integer": int, "number": float, "
 SCHEMAS = {file.stem: json.loads(file.read_text("utf-8")) for file in pathlib.Path(sys.argv[1]).glob("*.json")}
 def fits(name, value): return matches(SCHEMAS[name], value, SCHEMAS[name].get("$defs"))
 def matches(rule, value, named):
-    if "$ref" in rule:
-        return matches(named[rule["$ref"].split("/")[-1]], value, named)
+    if "$ref" in rule: return matches(named[rule["$ref"].split("/")[-1]], value, named)
     kind = next(name for name, of in TYPES.items() if isinstance(value, of))
     choices = [rule[word] for word in ("anyOf", "oneOf") if word in rule]
     if (not all(any(matches(one, value, named) for one in choice) for choice in choices)
@@ -94,8 +90,7 @@ def opened(envelope, schema):
     """The payload, or None if it does not match its schema."""
     try:
         value = read(unbase64(envelope["payload"]))
-    except UNREADABLE:
-        return None
+    except UNREADABLE: return None
     return value if fits(schema, value) else None
 def are_keys(value):
     """Whether the edge keys are those of the chain, and each id that of its key."""
@@ -124,6 +119,12 @@ def key_at(keys, kid, worker, after, before=2**53):
         until = 2**53 if one["until_ms"] is None else one["until_ms"] + SLACK
         if after < one.get("distrusted_from_ms", 2**53) and after <= until and before >= one["from_ms"] - SLACK:
             return key_bytes(one["x"])
+def by_edge(envelope, name, keys):
+    """The payload of this schema, if only an edge key signed it that may have: a grant when it was issued; else None."""
+    value, kid = opened(envelope, name), envelope["signatures"][0]["keyid"]
+    at, lost = (value or {}).get("issued_at_ms"), [one["kid"] for one in keys["keys"] if one["status"] == "distrusted"]
+    key = key_at(keys, kid, None, at, at) if at is not None else None if kid in lost else key_at(keys, kid, None, 0)
+    return value if is_signed_by_exactly(envelope, f"application/vnd.countersign.{name}+json", {kid: key}) else None
 # ── The checks of a statement against its grant and plan ──
 SLACK, NOTHING, CLAIM = 5_000, sha256(b"").hex(), ("worker", "fence", "deadline_ms")
 STARTED, POLICY, ANSWERS = "profile_sha256 argv_sha256", "policy_set snapshot", "approved rejected denied edited"
@@ -308,8 +309,7 @@ def answered(own):
     for one in [one for one in own[1:] if one["kind"] in ANSWERS.split() and "by" in one["body"]]:
         others = [old for old in answers if old["by"] != one["body"]["by"] and one["kind"] != "edited"]
         answers = others + [one["body"]]
-        if one["at_ms"] >= body.get("expires_at", 0):
-            return False
+        if one["at_ms"] >= body.get("expires_at", 0): return False
     scope = next((name for name in ("session", "timeboxed") if name in [one["scope"] for one in answers]), "once")
     listed = [{k: one[k] for k in ("by", "decision", "channel", "at_ms", "standing") if k in one} for one in answers]
     return {"id": body["approval"], "scope": scope, "answers": listed} if "approval" in body else None
@@ -330,8 +330,7 @@ def opened_note(note, tenant, keys):
     return -1, b""
 def root_of(index, size, leaf, proof):
     """The root to which an inclusion proof leads (RFC 9162, 2.1.3); None if it is too short or too long."""
-    if size == 1 or not proof:
-        return leaf if size == 1 and not proof else None
+    if size == 1 or not proof: return leaf if size == 1 and not proof else None
     left = 1 << (size - 1).bit_length() - 1
     inner = root_of(*((index, left) if index < left else (index - left, size - left)), leaf, proof[:-1])
     return inner and sha256(b"\1" + (inner + proof[-1] if index < left else proof[-1] + inner))
@@ -363,12 +362,13 @@ def checks(bundle, keys):
     yield "an approval exists where policy asks for one", effect != "ask" or named is None or "approve" in approvals
     yield "nothing ran without a grant", executor == EDGE or (named is not None and effect != "deny")
     yield "no grant is included where none was issued", named is not None or bundle["grant"] is None
-    grant = bundle["grant"] and opened(bundle["grant"], "grant")
-    if grant:
-        kid, at = bundle["grant"]["signatures"][0]["keyid"], grant["issued_at_ms"]
-        key = {kid: key_at(keys, kid, None, at, at)}
-        grant = grant if is_signed_by_exactly(bundle["grant"], "application/vnd.countersign.grant+json", key) else None
+    grant, gone = bundle["grant"] and by_edge(bundle["grant"], "grant", keys), {}
     if "removed" in bundle:
+        said, of = by_edge(bundle["removed"], "tombstone", keys) or {}, picked(("tenant", "call", "digest"), facts)
+        yield "the edge signed the removal of what is missing", {"of": "parts", **of}.items() <= said.items() and (
+            unbase64(bundle["removed"]["payload"]) == canonical(said).encode())
+        gone = said["removed"]
+    if "arguments" in gone:
         yield "the grant is the edge’s, for this call and worker", (grant and digest(grant)) == (named and named["sha256"])
         yield ("the arguments were removed by the tenant’s retention rule: only their digest is signed, and nothing "
                "compares the plan"), call["arguments"] is None and plan is None
@@ -391,8 +391,7 @@ def first_failure(bundle, keys):
             value = read(text.encode())
         except UNREADABLE:
             return name + " can be read"
-        if not fits(schema, value) or (schema == "keys" and not are_keys(value)):
-            return name + " is well-formed"
+        if not fits(schema, value) or (schema == "keys" and not are_keys(value)): return name + " is well-formed"
         keys = value if schema == "keys" else keys
     return next((name for name, holds in checks(value, keys) if not holds), None)
 for asked in map(json.loads, sys.stdin):

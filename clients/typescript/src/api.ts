@@ -547,11 +547,7 @@ export type Bundle = {
     readonly arguments: unknown
     readonly plan: Plan | null
   }
-  readonly removed?: {
-    readonly at_ms: number
-    readonly rule: number
-    readonly days: number
-  }
+  readonly removed?: Envelope
   readonly snapshot: PolicySnapshot
   readonly journal: readonly {
     readonly seq: number

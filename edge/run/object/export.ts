@@ -3,9 +3,8 @@
 // runs do not change, so storing an export again changes nothing.
 
 import { sha256 } from '../../../shared/bytes/json.ts'
-import { seal } from '../../../shared/evidence/dsse.ts'
 import type { JournalEntry } from '../../../shared/evidence/journal.ts'
-import { type Removal, TOMBSTONE_TYPE, type Tombstone } from '../../../shared/evidence/removal.ts'
+import { type Removal, sealTombstone, type Tombstone } from '../../../shared/evidence/removal.ts'
 import { callId } from '../../../shared/ids.ts'
 import { LIMITS } from '../../../shared/limits.ts'
 import { EXPORT_FORMAT, EXPORT_START, type ExportLine, exportName } from '../../../shared/wire/exports.ts'
@@ -143,7 +142,7 @@ type TombstoneLine = Extract<ExportLine, { kind: 'tombstone' }>
 
 const sealed = ({ env }: RunContext, tombstone: Tombstone): TombstoneLine => ({
   kind: 'tombstone',
-  envelope: seal(TOMBSTONE_TYPE, tombstone, identityOf(env).signer),
+  envelope: sealTombstone(tombstone, identityOf(env).signer),
 })
 
 function callTombstone(

@@ -4,14 +4,25 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { verifyExport } from '../../../cli/calls/verify-export.ts'
 import { sha256 } from '../../../shared/bytes/json.ts'
+import type { Bundle } from '../../../shared/evidence/bundle.ts'
 import { type Signer, seal } from '../../../shared/evidence/dsse.ts'
 import { entryHash, GENESIS, type JournalEntry } from '../../../shared/evidence/journal.ts'
 import { TOMBSTONE_TYPE, type Tombstone } from '../../../shared/evidence/removal.ts'
 import type { ExportLine } from '../../../shared/wire/exports.ts'
-import { EDGE, KEYS, STRANGER } from '../../shared/evidence.ts'
+import {
+  chained,
+  EDGE,
+  executedBundle,
+  KEYS,
+  REMOVAL,
+  STRANGER,
+  tombstoneOf,
+  WORKER,
+} from '../../shared/evidence.ts'
+import { type Changes, withChanges } from '../../shared/tamper.ts'
 
 const ULID = '01KA5XJ3M0000000000000000A'
 const RUN = `run_${ULID}`
@@ -53,7 +64,7 @@ const line = (tombstone: Tombstone, signer: Signer = EDGE): ExportLine => ({
   kind: 'tombstone',
   envelope: seal(TOMBSTONE_TYPE, tombstone, signer),
 })
-const run: ExportLine = {
+const RUN_LINE = {
   kind: 'run',
   run: {
     id: RUN,
@@ -67,7 +78,9 @@ const run: ExportLine = {
     created_at_ms: 1,
     journal: { seq: 3, head: at(3).hash },
   },
-}
+} as const
+const run: ExportLine = RUN_LINE
+const executed = executedBundle()
 const lineOf = (entry: JournalEntry | undefined) => ({ kind: 'entry', run: RUN, entry }) as ExportLine
 const entries = (...some: readonly number[]) => some.map((seq) => lineOf(journal[seq - 1]))
 
@@ -75,7 +88,7 @@ const entries = (...some: readonly number[]) => some.map((seq) => lineOf(journal
 const verify = (lines: readonly ExportLine[]) => verifyEditions([lines])
 
 /** The same for several editions of the part, whose digests decide in which order they are read. */
-function verifyEditions(editions: readonly (readonly ExportLine[])[]) {
+async function verifyEditions(editions: readonly (readonly ExportLine[])[]) {
   const dir = mkdtempSync(join(tmpdir(), 'countersign-verify-'))
   onTestFinished(() => rmSync(dir, { recursive: true }))
   const part: ExportLine = {
@@ -90,25 +103,28 @@ function verifyEditions(editions: readonly (readonly ExportLine[])[]) {
     const text = `${[part, ...lines, { kind: 'end', next: null }].map((one) => JSON.stringify(one)).join('\n')}\n`
     writeFileSync(join(dir, RUN, `0.0.0-${sha256(text)}.jsonl`), text)
   }
-  const { checks, about } = verifyExport(dir, KEYS)
+  const verified = await verifyExport(dir, KEYS)
+  if (!verified.ok) throw new Error(verified.error.detail)
+  const faults = verified.value.checks().filter((check) => !check.ok)
   return {
-    failed: checks.flatMap(({ name, ok }) => (ok ? [] : [name.split(' ').slice(0, 4).join(' ')])),
-    about,
+    failed: faults.map(({ name }) => name.split(' ').slice(0, 4).join(' ')),
+    details: faults.map(({ detail }) => detail?.split(': ').at(-1)),
+    about: verified.value.about(),
   }
 }
 
-test('a run whose journal and calls were removed verifies by its tombstones, which are counted', () => {
-  const { failed, about } = verify([run, line(ofJournal(2)), ...entries(3), line(ofCall())])
+test('a run whose journal and calls were removed verifies by its tombstones, which are counted', async () => {
+  const { failed, about } = await verify([run, line(ofJournal(2)), ...entries(3), line(ofCall())])
   expect(failed).toEqual([])
   expect(about['removed']).toBe('the evidence of 1 calls, by retention rule 3')
 })
 
-test('a call that was removed before its journal verifies by the entry that is still there', () => {
-  expect(verify([run, ...entries(1, 2, 3), line(ofCall())]).failed).toEqual([])
+test('a call that was removed before its journal verifies by the entry that is still there', async () => {
+  expect((await verify([run, ...entries(1, 2, 3), line(ofCall())])).failed).toEqual([])
 })
 
-test('J01 evidence counts as removed only if the edge signed its removal', () => {
-  const { failed } = verify([run, line(ofJournal(2)), ...entries(3), line(ofCall())])
+test('J01 evidence counts as removed only if the edge signed its removal', async () => {
+  const { failed } = await verify([run, line(ofJournal(2)), ...entries(3), line(ofCall())])
   expect(failed).toEqual([])
   const signed = 'an edge key signed'
   const whole = 'each journal is whole,'
@@ -138,17 +154,21 @@ test('J01 evidence counts as removed only if the edge signed its removal', () =>
       [whole, whole, named],
     ],
     [[run, line(ofJournal(2)), line(ofCall())], [whole]],
+    [
+      [run, ...entries(1, 2, 3), { kind: 'tombstone', envelope: tombstoneOf(executed) }],
+      [signed, named],
+    ],
   ]
-  for (const [lines, expected] of cases) expect(verify(lines).failed).toEqual(expected)
+  for (const [lines, expected] of cases) expect((await verify(lines)).failed).toEqual(expected)
 })
 
-test('an entry that was removed between two exports is checked in whichever order their files are read', () => {
+test('an entry that was removed between two exports is checked in whichever order their files are read', async () => {
   const [first, second, third] = journalOf(DENIED, DENIED, ASKED)
   const [before, after] = [second, third].map((entry) => ({ seq: entry?.seq ?? 0, hash: entry?.hash ?? '' }))
   const runWith = (created_at_ms: number, head = after): ExportLine =>
     ({
       kind: 'run',
-      run: { ...run.run, created_at_ms, journal: { seq: head?.seq, head: head?.hash } },
+      run: { ...RUN_LINE.run, created_at_ms, journal: { seq: head?.seq, head: head?.hash } },
     }) as ExportLine
   const tombstones = [
     ofCall({ removed: { ...ofCall().removed, entry: before, head: before } }),
@@ -157,9 +177,86 @@ test('an entry that was removed between two exports is checked in whichever orde
   // The time changes the digests of the files, and these their order.
   for (let time = 1; time <= 8; time++)
     expect(
-      verifyEditions([
-        [runWith(time, before), lineOf(first), lineOf(second)],
-        [runWith(time), ...tombstones, lineOf(third)],
-      ]).failed,
+      (
+        await verifyEditions([
+          [runWith(time, before), lineOf(first), lineOf(second)],
+          [runWith(time), ...tombstones, lineOf(third)],
+        ])
+      ).failed,
     ).toEqual(['no call has a'])
+})
+
+describe('a call in an export is checked like one in a bundle', () => {
+  type Line = { readonly bundle: Bundle; readonly output?: string; readonly snapshot?: object }
+  /** A run whose journal has the entries of the bundle, and the call. */
+  function linesOf({ bundle, output = '4\n', snapshot = bundle.snapshot }: Line): readonly ExportLine[] {
+    const { envelope, grant, call, removed } = bundle
+    const journal = chained(bundle.journal, 1, GENESIS.hash)
+    const [seq, head] = [journal.length, journal.at(-1)?.hash]
+    const stdout = Buffer.from(output).toString('base64')
+    const evidence = { envelope, grant, call, ...(removed === undefined ? {} : { removed }) }
+    return [
+      { kind: 'run', run: { ...RUN_LINE.run, journal: { seq, head } } },
+      ...journal.map((entry) => ({ kind: 'entry', run: RUN, entry })),
+      { kind: 'snapshot', snapshot },
+      { kind: 'call', call: call.call, state: 'succeeded', evidence, output: { stdout, stderr: '' } },
+    ] as ExportLine[] // the lines of `run` above, and parts of a bundle
+  }
+  const FAULT = 'each attestation is signed,'
+  const journalled = (at: number, changes: Changes): Line => ({
+    bundle: {
+      ...executed,
+      journal: executed.journal.with(at, withChanges(executed.journal[at], changes) as never),
+    },
+  }) // an entry with another member
+
+  test('a call whose journal and policy snapshot fit its statement verifies', async () => {
+    expect((await verify(linesOf({ bundle: executed }))).failed).toEqual([])
+  })
+
+  test.each<[string, Line, string]>([
+    [
+      'that somebody else approved',
+      journalled(2, { 'body.by': 'eve' }),
+      'the journal has the answers that the facts name, each given in time',
+    ],
+    [
+      'that was claimed under other policies',
+      journalled(3, { 'body.policy_set': sha256('others') }),
+      'the journal has the claim under this grant',
+    ],
+    [
+      'with an end of another execution',
+      journalled(4, { 'body.execution_sha256': sha256('other') }),
+      'the last entry ends the call and names this attestation',
+    ],
+    [
+      'with a changed policy snapshot',
+      { bundle: executed, snapshot: { ...executed.snapshot, groups: ['admins'] } },
+      'the policy snapshot is the one that the facts name',
+    ],
+    [
+      'that ended long before its worker says',
+      journalled(4, { at_ms: 1_763_000_000_000 - 60_000 }),
+      'it ran within the time of its grant',
+    ],
+    ['without its output', { bundle: executed, output: '' }, 'its output is missing or was changed'],
+    ['with another output', { bundle: executed, output: '5\n' }, 'its output is missing or was changed'],
+    [
+      'whose output nobody but the worker says was removed',
+      { bundle: { ...executed, removed: tombstoneOf(executed, { outputs: REMOVAL }, WORKER) }, output: '' },
+      'the edge signed the removal of what is missing',
+    ],
+  ])('J01 T01 a call %s fails', async (_name, line, check) => {
+    expect(await verify(linesOf(line))).toMatchObject({
+      failed: [FAULT, 'the attestations are exactly'],
+      details: [check, expect.stringContaining('only in a journal')],
+    })
+  })
+
+  test('an output whose removal the edge signed may be missing, and may not be another', async () => {
+    const bundle = { ...executed, removed: tombstoneOf(executed, { outputs: REMOVAL }) }
+    expect((await verify(linesOf({ bundle, output: '' }))).failed).toEqual([])
+    expect((await verify(linesOf({ bundle, output: '5\n' }))).failed).toContain(FAULT)
+  })
 })

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { keepHead, seenHead, signedHead } from '../../../cli/log/checkpoints.ts'
+import { keepHead, seenHeads, signedHead } from '../../../cli/log/checkpoints.ts'
 import { LOG } from '../../../cli/log/commands.ts'
 import type { Evidence } from '../../../cli/log/evidence.ts'
 import { verifyEvidence } from '../../../cli/log/verify-log.ts'
@@ -76,8 +76,9 @@ async function run(word: string, args: object, { log, size }: Shown, note: strin
     return tile === undefined ? ok(note) : log.readTile(tile)
   }
   const flags = { keys: keyFile, witness: [] }
+  const connection = () => ({ url: 'https://edge.example', key: '' })
   const command = LOG.find(({ words }) => words[1] === word)
-  const done = await command?.run({ args, flags, api, paint: paint(false) } as never) // all that it uses
+  const done = await command?.run({ args, flags, api, connection, paint: paint(false) } as never) // all that it uses
   if (done?.ok !== true) throw new Error(`${word} of ${size} leaves: ${JSON.stringify(done)}`)
   return firstFailure((done.value.json as { checks: Check[] }).checks)
 }
@@ -100,6 +101,8 @@ async function verify(
 ): Promise<string | null> {
   const evidence: Evidence = {
     isLive,
+    address: undefined,
+    cosigned: async () => ok([]),
     before: async () => ok(first),
     checkpoint: async () => ok(note),
     readTile: log.readTile,
@@ -110,7 +113,7 @@ async function verify(
       yield ok({ journal: 'tenant', entries: entries.slice(0, size) })
     },
   }
-  const done = await verifyEvidence(evidence, keys, false)
+  const done = await verifyEvidence(evidence, keys, false, undefined)
   if (!done.ok) throw new Error(done.error.detail)
   return firstFailure(done.value.checks)
 }
@@ -126,15 +129,16 @@ function submitted(old: number, proof: readonly string[], note: string): string 
 function see(size: number): void {
   const head = signedHead(TRUE.log.note(size), keys)
   if (!head.ok) throw new Error(head.error)
-  const kept = keepHead(head.value)
+  const kept = keepHead(head.value, undefined)
   if (!kept.ok) throw new Error(kept.error.detail)
   state.keep(ORIGIN, TRUE.log.note(size), NOW)
 }
 
 /** The size of the true log that both still remember. */
 function remembered(): unknown {
-  const seen = seenHead(ORIGIN, keys)
-  return seen.ok && seen.value?.note === state.head(ORIGIN)?.note ? seen.value?.size : seen
+  const seen = seenHeads(ORIGIN, undefined, keys)
+  const [head] = seen.ok ? seen.value : []
+  return head !== undefined && head.note === state.head(ORIGIN)?.note ? head.size : seen
 }
 
 const CONTINUES = 'the log continues the checkpoint that you saw before'

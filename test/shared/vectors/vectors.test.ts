@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
 import { ROOT } from '../../../infra/state.ts'
-import { ARGUMENTS_REMOVED } from '../../../shared/evidence/bundle.ts'
+import { ARGUMENTS_REMOVED, REMOVAL_SIGNED } from '../../../shared/evidence/bundle.ts'
 import { deniedBundle, executedBundle, KEYS } from '../evidence.ts'
 import { VECTORS } from './frozen-vectors.ts'
 import { checkNames, firstFailure } from './verdicts.ts'
@@ -41,6 +41,7 @@ test('there are good vectors of every kind, and a bad one for each check', () =>
     'the bundle can be read',
     'the bundle is well-formed',
     ARGUMENTS_REMOVED,
+    REMOVAL_SIGNED,
     ...checkNames(executedBundle(), KEYS),
     ...checkNames(deniedBundle(), KEYS),
   ]

@@ -1067,19 +1067,6 @@ class BundleLog(_BundleLogRequired, _BundleLogOptional):
     """Fields of `BundleLog`."""
 
 
-_BundleRemovedRequired = TypedDict("_BundleRemovedRequired", {
-    "at_ms": int,
-    "rule": int,
-    "days": int,
-})
-_BundleRemovedOptional = TypedDict("_BundleRemovedOptional", {
-}, total=False)
-
-
-class BundleRemoved(_BundleRemovedRequired, _BundleRemovedOptional):
-    """Fields of `BundleRemoved`."""
-
-
 _BundleRequired = TypedDict("_BundleRequired", {
     "format": Literal["countersign-bundle/v2"],
     "envelope": "Envelope",
@@ -1090,7 +1077,7 @@ _BundleRequired = TypedDict("_BundleRequired", {
     "log": BundleLog,
 })
 _BundleOptional = TypedDict("_BundleOptional", {
-    "removed": BundleRemoved,
+    "removed": "Envelope",
 }, total=False)
 
 

@@ -8,7 +8,10 @@ from .checks import whole
 #: The most entries of a bundle; beyond them, those of other calls may be missing.
 BUNDLE_ENTRIES = 200
 LINKED = "the journal entries are linked up to the end of the call"
-APART = "the entries of this call are whole; the run has more entries between them than a bundle has room for"
+APART = (
+    "each entry shown fits its hash; others are left out, and only those after the last gap are linked"
+    " to the log"
+)
 HASHED = ("seq", "at_ms", "kind", "call", "body", "prev")
 ANSWERS = ("approved", "rejected", "denied", "edited")
 

@@ -16,6 +16,7 @@ from .envelope import bytes_of, key_of, signed_by_exactly
 from .journal_checks import BUNDLE_ENTRIES, HASHED, journal_checks
 from .keys import chain_holds, key_at
 from .log_checks import NOTE_CHARS, log_checks
+from .removal import parts_removed
 from .snapshot_checks import snapshot_checks
 
 STATEMENT_TYPE = "application/vnd.in-toto+json"
@@ -118,8 +119,12 @@ def _verify(verdict: Verdict, bundle: Any, keys: Any, call: Optional[str]) -> No
     if grant is None:
         holds("no grant is included where none was issued", bundle["grant"] is None)
     granted = None if grant is None else _grant_in(bundle["grant"], keys)
-    # Only whoever has the arguments can check the rest. The edge did, before it signed.
+    removed = None
     if "removed" in bundle:
+        removed = parts_removed(bundle["removed"], facts, keys)
+        holds(REMOVAL_SIGNED, removed is not None)
+    # Only whoever has the arguments can check the rest. The edge did, before it signed.
+    if removed is not None and "arguments" in removed:
         same = grant is None or (granted is not None and digest_of(granted) == grant["sha256"])
         holds(CHECK_NAMES["grant"], same, "/predicate/grant")
         holds(ARGUMENTS_REMOVED, about["arguments"] is None and about["plan"] is None)
@@ -131,6 +136,7 @@ def _verify(verdict: Verdict, bundle: Any, keys: Any, call: Optional[str]) -> No
         holds("the bundle is about the expected call", facts["call"] == call)
 
 
+REMOVAL_SIGNED = "the edge signed the removal of what is missing"
 #: A bundle without arguments passes with this check in place of those that need them.
 ARGUMENTS_REMOVED = (
     "the arguments were removed by the tenant’s retention rule: only their digest is signed, and nothing"
@@ -172,13 +178,12 @@ PROOF_HASHES = 64
 
 def _formats(bundle: Any, keys: Any) -> bool:
     """Checks for known formats without other members, which could be mistaken for evidence."""
-    envelopes = [one for one in (bundle["envelope"], bundle["grant"]) if one is not None]
+    envelopes = [one for one in (bundle["envelope"], bundle["grant"], bundle.get("removed")) if one is not None]
     return (
         bundle["format"] == "countersign-bundle/v2"
         and keys["format"] == "countersign-keys/v2"
         and chain_holds(keys)
         and set(bundle) - {"removed"} == {"format", "envelope", "grant", "call", "snapshot", "journal", "log"}
-        and ("removed" not in bundle or _is_removal(bundle["removed"]))
         and set(bundle["call"]) == {*NAMED, "arguments", "plan"}
         and set(bundle["call"]["tool"]) == {"name", "version", "digest"}
         and bundle["snapshot"]["format"] == "countersign-snapshot/v1"
@@ -189,14 +194,6 @@ def _formats(bundle: Any, keys: Any) -> bool:
         and len(bundle["log"]["checkpoint"]) <= NOTE_CHARS
         and all(set(one) == {"payloadType", "payload", "signatures"} for one in envelopes)
         and all(set(sig) == {"keyid", "sig"} for one in envelopes for sig in one["signatures"])
-    )
-
-
-def _is_removal(removed: Any) -> bool:
-    """The time of the removal, the number of the rule, and its days: integers, of which no bool is one."""
-    return set(removed) == {"at_ms", "rule", "days"} and all(
-        type(number) is int and number >= least
-        for number, least in ((removed["at_ms"], 0), (removed["rule"], 1), (removed["days"], 1))
     )
 
 

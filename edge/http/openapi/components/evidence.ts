@@ -14,7 +14,8 @@ export const EVIDENCE: Readonly<Record<string, Component>> = {
     envelope: 'The signed statement about the end of the call.',
     grant: 'The permission under which it ran; null if nothing ran.',
     call: 'What the digest of the call covers: recompute it from this.',
-    removed: 'The retention rule of the tenant has removed arguments and plan, which are null.',
+    removed:
+      'What the retention rule of the tenant has removed, signed by the edge. Without arguments the plan is null, too.',
     snapshot: 'What applied when the call was decided. The statement has its digest.',
     journal: 'The journal of the run from the call’s first entry to the one that ends it.',
     log: 'The place of that last entry in the tenant’s log, its inclusion proof, and the signed head of the log.',
