@@ -184,7 +184,7 @@ export const EXPORTED: readonly Held[] = [
       ['head.origin !== one.origin || ', '', 'A fork under another name is reported as something else.'],
       ['if (seen.ok) heads.push(seen.value)', '', 'A fork under another name goes unnoticed.'],
       ['verifyConsistency({', 'Boolean({', 'A forked log goes unnoticed.'],
-      ['!seen.success || !head.ok', '!seen.success', 'A kept checkpoint is replaced without notice.'],
+      ['seen.success && head.ok', 'seen.success', 'A kept checkpoint is replaced without notice.'],
       [
         'address === undefined ? [] :',
         'true ? [] :',
