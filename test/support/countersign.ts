@@ -23,6 +23,11 @@ const LIMIT_MS = 60_000
  * the CPU of a start.
  */
 export const CLI = ['--min-semi-space-size=16', await bundled('cli/main.ts')] as const
+/**
+ * `countersign skill` compiles with engines of WebAssembly, which run for a moment. To optimise them
+ * would take 40 % of the CPU of a build.
+ */
+const BASELINE = '--liftoff-only'
 export const CLI_ENV = {
   PATH: '/usr/bin:/bin',
   NODE_COMPILE_CACHE: join(ROOT, 'node_modules/.cache/countersign/compiled'),
@@ -33,7 +38,8 @@ export function countersign(
   { env = {}, stdin = '', cwd = ROOT }: CliOptions = {},
 ): Promise<CliResult> {
   return new Promise((settle, fail) => {
-    const child = spawn(process.execPath, [...CLI, ...args], {
+    const flags = args[0] === 'skill' ? [BASELINE] : []
+    const child = spawn(process.execPath, [...flags, ...CLI, ...args], {
       cwd,
       env: { ...CLI_ENV, ...env },
       timeout: LIMIT_MS,

@@ -445,7 +445,7 @@ test('the oldest policy versions are deleted when there are too many, except tho
 }, 240_000)
 
 test('a set that was in force can be activated again, even with more tools than it could be stored with', async () => {
-  const numbers = Array.from({ length: 12_000 }, (_, i) => i % 10).join()
+  const numbers = Array.from({ length: 24_000 }, (_, i) => i % 10).join()
   const heavy = setWith({
     heavy: `forbid (principal, action in Action::"tool.execute", resource) when { [${numbers}].contains(11) };`,
   })
