@@ -4,7 +4,7 @@
 import { spawnSync } from 'node:child_process'
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { Child, pdeathsig } from '../../../infra/child-process.ts'
 import { redisProgram } from '../../../infra/redis.ts'
 import { freePort, ROOT, type State } from '../../../infra/state.ts'
@@ -165,15 +165,6 @@ const processesWith = (words: string): number =>
     }
   }).length
 
-test('the worker re-executes itself with a smaller memory under the same pid', async () => {
-  lone = await LoneWorker.make()
-  await lone.start()
-  const argv = readFileSync(`/proc/${lone.process.pid}/cmdline`, 'latin1').split('\0')
-  expect(argv[1]).toMatch(/^--max-semi-space-size=/)
-  expect(argv[2]).toMatch(/worker\/serve-main\.mjs$/)
-  expect(argv.slice(3, 5)).toEqual(['--config', expect.stringMatching(/worker\.json$/)])
-})
-
 test('after SIGTERM a call that outlasts the drain is ended, and its result says that the worker was stopped', async () => {
   lone = await LoneWorker.make()
   lone.configure({ drain_ms: 300 })
@@ -226,15 +217,6 @@ test('a result that the edge did not accept before shutdown is sent by the next 
   lone.edge.behave()
   await lone.start()
   expect((await lone.settled(call)).stdout.toString()).toBe('late\n')
-})
-
-test('a second worker process on the same home folder is refused', async () => {
-  lone = await LoneWorker.make()
-  await lone.start()
-  expect(await lone.command('run')).toMatchObject({
-    status: 1,
-    stderr: expect.stringMatching(/another worker runs on/),
-  })
 })
 
 test('a worker waits for an edge and a Redis that are not up yet', async () => {
@@ -328,20 +310,41 @@ test('doctor reports excessive rights in Redis and an edge key other than the pi
   )
 })
 
-test('a call’s end is reported before its files are removed, and the worker stops only after the removal', {
-  timeout: 60_000,
-}, async () => {
-  lone = await LoneWorker.make()
-  await lone.start()
-  const sandboxes = join(lone.state.worker, 'sandbox')
-  const left = (): string[] => readdirSync(sandboxes).filter((name) => name.startsWith('call-'))
-  const many = 'seq 1 16000 | xargs touch'
-  const call = lone.edge.propose({ argv: ['sh', '-c', many], tier: 'B', timeout_ms: 40_000 })
-  Object.assign(call.plan.limits, { cpu_ms: 40_000, workspace_inodes: 100_000 })
-  await lone.ringFor(call)
-  const { statement } = await lone.settled(call, 40_000)
-  expect(left()).toHaveLength(1)
-  expect(statement.predicate.state).toBe('succeeded')
-  await lone.process.stop()
-  expect(left()).toEqual([])
+describe('a worker that one start serves for all', () => {
+  let running: LoneWorker
+  beforeAll(async () => {
+    running = await LoneWorker.make()
+    await running.start()
+  })
+  afterAll(() => running?.end())
+
+  test('the worker re-executes itself with a smaller memory under the same pid', async () => {
+    const argv = readFileSync(`/proc/${running.process.pid}/cmdline`, 'latin1').split('\0')
+    expect(argv[1]).toMatch(/^--max-semi-space-size=/)
+    expect(argv[2]).toMatch(/worker\/serve-main\.mjs$/)
+    expect(argv.slice(3, 5)).toEqual(['--config', expect.stringMatching(/worker\.json$/)])
+  })
+
+  test('a second worker process on the same home folder is refused', async () => {
+    expect(await running.command('run')).toMatchObject({
+      status: 1,
+      stderr: expect.stringMatching(/another worker runs on/),
+    })
+  })
+
+  test('a call’s end is reported before its files are removed, and the worker stops only after the removal', {
+    timeout: 60_000,
+  }, async () => {
+    const sandboxes = join(running.state.worker, 'sandbox')
+    const left = (): string[] => readdirSync(sandboxes).filter((name) => name.startsWith('call-'))
+    const many = 'seq 1 16000 | xargs touch'
+    const call = running.edge.propose({ argv: ['sh', '-c', many], tier: 'B', timeout_ms: 40_000 })
+    Object.assign(call.plan.limits, { cpu_ms: 40_000, workspace_inodes: 100_000 })
+    await running.ringFor(call)
+    const { statement } = await running.settled(call, 40_000)
+    expect(left()).toHaveLength(1)
+    expect(statement.predicate.state).toBe('succeeded')
+    await running.process.stop()
+    expect(left()).toEqual([])
+  })
 })
