@@ -152,10 +152,7 @@ async function replaceWorkerKey(): Promise<void> {
   await revive(hurt.stack.worker)
 }
 
-/**
- * Kills the parts, and replaces both keys in between. `onWorkerKey`: a backup from before then does not
- * have the worker's new key, so that worker would have to enrol again after its restore.
- */
+/** Kills the parts, and replaces both keys in between. */
 async function strikeAll(random: () => number, onWorkerKey: () => void): Promise<Struck[]> {
   const single = PARTS.flatMap((part) => Array.from({ length: STRIKES - 1 }, (): Part[] => [part]))
   const order = single.map((parts) => ({ parts, at: random() })).toSorted((a, b) => a.at - b.at)
@@ -200,11 +197,20 @@ const AFTER_BACKUP = 0.1
 
 /**
  * Takes backups until most calls are acknowledged. A backup fails if the edge dies while it is taken,
- * and does not count.
+ * and does not count. The last one is taken after `since`: without the worker's new key, that worker
+ * would have to enrol again after the restore.
  */
-async function backUp(known: ReadonlyMap<string, Call>, random: () => number): Promise<Backup> {
+async function backUp(
+  known: ReadonlyMap<string, Call>,
+  random: () => number,
+  since: () => number,
+): Promise<Backup> {
   let last: Backup | undefined
-  for (let tries = 1; known.size < CALLS * BEFORE_BACKUP || last === undefined; tries++) {
+  for (
+    let tries = 1;
+    known.size < CALLS * BEFORE_BACKUP || last === undefined || last.at < since();
+    tries++
+  ) {
     await sleep(1_000 + random() * 5_000)
     const nth = (last?.nth ?? 0) + 1
     const dir = join(state, `backup-${tries}`)
@@ -383,12 +389,14 @@ test(
     const known = new Map<string, Call>()
     const over = new AbortController()
     const approving = approveAll(over.signal)
-    const workerKey = Promise.withResolvers<void>()
-    const backingUp = workerKey.promise.then(() => backUp(known, random))
+    let newKeyAt = Number.POSITIVE_INFINITY
+    const backingUp = backUp(known, random, () => newKeyAt)
     const removed = new AbortController()
     const pruning = prune(removed.signal)
     const [struck, calls] = await Promise.all([
-      strikeAll(random, workerKey.resolve),
+      strikeAll(random, () => {
+        newKeyAt = Date.now()
+      }),
       Promise.all(
         all.map(async (call, n) => {
           await sleep(call.at)
