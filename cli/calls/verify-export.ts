@@ -10,6 +10,7 @@ import { err, ok, type Result } from '../../shared/result.ts'
 import type { Trouble } from '../shell/command.ts'
 import { readBytes } from '../shell/files.ts'
 import { EXPORT_CHECKS, type ObjectVerdict, PARTS, VerifiedObject } from './verify-object.ts'
+import { type Verifying, VerifyingThreads } from './verifying-threads.ts'
 
 /** `name`: the object's folder and the file, as `exportName` makes it, or a path that ends so. */
 export type PartFile = { readonly name: string; readonly bytes: Result<Uint8Array, string> }
@@ -59,25 +60,41 @@ export async function verifyExport(path: string, keys: Keys): Promise<Result<Ver
   return verified
 }
 
-/** `parts`: the files of an object come one after the other, in the order of their positions. */
+/** After this many bytes, threads verify the rest: starting them takes as long as a thousand calls. */
+const ALONE_BYTES = 16 * 1024 * 1024
+
+/**
+ * `parts`: the files of an object come one after the other, in the order of their positions. `alone`: for
+ * how many bytes no thread is started.
+ */
 export async function verifyParts(
   parts: AsyncIterable<Result<PartFile, Trouble>>,
   keys: Keys,
+  alone = ALONE_BYTES,
 ): Promise<Result<VerifiedExport, Trouble>> {
   const all = new VerifiedExport()
-  let [object, verified] = ['', new VerifiedObject(keys)]
-  for await (const part of parts) {
-    if (!part.ok) return part
-    const { name, bytes } = part.value
-    if (objectOf(name) !== object) {
-      all.add(verified.finished())
-      object = objectOf(name)
-      verified = new VerifiedObject(keys)
+  const threads = new VerifyingThreads(keys)
+  const finished: Promise<void>[] = []
+  let [object, read] = ['', 0]
+  let verifying: Verifying = new VerifiedObject(keys)
+  const finish = async (own: Verifying): Promise<void> => all.add(await own.finished())
+  try {
+    for await (const part of parts) {
+      if (!part.ok) return part
+      const { name, bytes } = part.value
+      if (objectOf(name) !== object) {
+        finished.push(finish(verifying))
+        object = objectOf(name)
+        verifying = read < alone ? new VerifiedObject(keys) : await threads.idle()
+      }
+      read += bytes.ok ? bytes.value.byteLength : 0
+      await verifying.add(name, bytes)
     }
-    verified.add(name, bytes)
+    await Promise.all([...finished, finish(verifying)])
+    return ok(all)
+  } finally {
+    threads.end()
   }
-  all.add(verified.finished())
-  return ok(all)
 }
 
 const objectOf = (name: string): string => basename(dirname(name))

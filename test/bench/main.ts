@@ -22,7 +22,12 @@ import { timeAnswers } from './answers.ts'
 import { timeApprovals } from './approvals.ts'
 import { timeDecisions } from './decisions.ts'
 import { logFigures, logTables, timeLog } from './evidence/log.ts'
-import { timeVerification, verificationFigures, verificationTables } from './evidence/verification.ts'
+import {
+  timeExports,
+  timeVerification,
+  verificationFigures,
+  verificationTables,
+} from './evidence/verification.ts'
 import type { Spawns } from './floor.ts'
 import { growthFigures, growthTables, timeGrowth } from './growth/growth.ts'
 import type { Load } from './load.ts'
@@ -258,8 +263,9 @@ async function withLoad(work: (load: Peer<Load, Slice>) => Promise<string>): Pro
 /** Only the verification of evidence and the log, without a stack. */
 async function benchEvidence(isQuick: boolean): Promise<string> {
   const verification = timeVerification(isQuick ? 200 : 1_000, isQuick ? 2 : 5)
+  const exported = await timeExports(isQuick ? 4_000 : 20_000)
   const log = await timeLog(isQuick ? 100_000 : 1_000_000)
-  const figures = [...verificationFigures(verification), ...logFigures(log, verification)]
+  const figures = [...verificationFigures(verification), ...logFigures(log, exported)]
   return [...verificationTables(verification), ...logTables(log), figuresTable(figures)].join('\n\n')
 }
 

@@ -7,7 +7,7 @@ import { BUNDLE_FORMAT, type Bundle, type CallEvidence } from '../../shared/evid
 import { signCheckpoint } from '../../shared/evidence/checkpoint.ts'
 import type { Envelope, PrivateJwk, Signer } from '../../shared/evidence/dsse.ts'
 import { countersign, kidOf, payloadBytes, seal, signerFromJwk } from '../../shared/evidence/dsse.ts'
-import { entryHash, type JournalEntry } from '../../shared/evidence/journal.ts'
+import { entryHash, GENESIS, type JournalEntry } from '../../shared/evidence/journal.ts'
 import type { Keys } from '../../shared/evidence/keys.ts'
 import { append, inclusion, leafHash, type ReadNode, root } from '../../shared/evidence/merkle.ts'
 import type { PolicySnapshot } from '../../shared/evidence/policy-snapshot.ts'
@@ -28,6 +28,7 @@ import {
 } from '../../shared/evidence/statement.ts'
 import { DEFAULT_LIMITS } from '../../shared/limits.ts'
 import type { Plan, SkillPlan, UpstreamPlan } from '../../shared/plan/plan.ts'
+import { EXPORT_FORMAT, type ExportLine } from '../../shared/wire/exports.ts'
 import type { Changes } from './tamper.ts'
 import { withChanges } from './tamper.ts'
 
@@ -524,3 +525,47 @@ export const withoutArguments = (bundle: Bundle): Bundle => ({
   call: { ...bundle.call, arguments: null, plan: null },
   removed: tombstoneOf(bundle),
 })
+
+/** An exported run. `journal`: its head. */
+export const runLine = (journal: { readonly seq: number; readonly head: string }) =>
+  ({
+    kind: 'run',
+    run: {
+      id: RUN,
+      agent: 'dev',
+      session: 's',
+      channel: null,
+      device: null,
+      budget: { max_calls_per_run: 10, execution_timeout_ms: 1, max_denied_per_run: 1 },
+      state: 'open',
+      used: { calls: 1, denied: 1 },
+      created_at_ms: 1,
+      journal,
+    },
+  }) as const
+
+/** An exported run whose journal has the entries of the bundle, and the call. */
+export function exportedRun(bundle: Bundle, output = '4\n', snapshot = bundle.snapshot): ExportLine[] {
+  const { envelope, grant, call, removed } = bundle
+  const journal = chained(bundle.journal, 1, GENESIS.hash)
+  const evidence = { envelope, grant, call, ...(removed === undefined ? {} : { removed }) }
+  const { state } = statementIn(bundle).predicate
+  const stdout = Buffer.from(output).toString('base64')
+  return [
+    runLine({ seq: journal.length, head: journal.at(-1)?.hash ?? '' }),
+    ...journal.map((entry) => ({ kind: 'entry', run: RUN, entry }) as const),
+    { kind: 'snapshot', snapshot },
+    { kind: 'call', call: call.call, state, evidence, output: { stdout, stderr: '' } },
+  ]
+}
+
+/** The text of an exported file. */
+export function exportFile(
+  object: string,
+  lines: readonly ExportLine[],
+  from = '0.0.0',
+  next: string | null = null,
+): string {
+  const part: ExportLine = { kind: 'part', format: EXPORT_FORMAT, tenant: 'default', object, from }
+  return [part, ...lines, { kind: 'end', next }].map((one) => `${JSON.stringify(one)}\n`).join('')
+}

@@ -1,18 +1,24 @@
 // Measures the verification of bundles on one core, from the text of a file to the verdict, beside the
-// signatures alone. Bundles of a worker's call, a skill's, an upstream's and a denial have 4, 3, 3 and 2.
+// signatures alone, and of exported calls on all cores, as `countersign log verify` makes it. Bundles of a worker's call, a skill's, an upstream's and a denial have 4, 3, 3 and 2.
 
-import { EVIDENCE_BOUNDS, parseJson } from '../../../shared/bytes/json.ts'
+import { verifyParts } from '../../../cli/calls/verify-export.ts'
+import { EVIDENCE_BOUNDS, parseJson, sha256 } from '../../../shared/bytes/json.ts'
 import { Bundle, verifyBundle } from '../../../shared/evidence/bundle.ts'
 import { isSignedBy } from '../../../shared/evidence/ed25519.ts'
+import { ok } from '../../../shared/result.ts'
+import { EXPORT_START, exportName } from '../../../shared/wire/exports.ts'
 import {
   collude,
   deniedBundle,
   EDGE,
   executedBundle,
+  exportedRun,
+  exportFile,
   KEYS,
   NOW,
   reexecuted,
   skillBundle,
+  statementIn,
   upstreamBundle,
   WORKER,
 } from '../../shared/evidence.ts'
@@ -64,6 +70,27 @@ function costOf(kind: Kind, count: number, rounds: number): Cost {
   return { kind, bytes: texts[0]?.byteLength ?? 0, bundle: best(verifyAll), floor: best(checkAll) }
 }
 
+/** Milliseconds for each of `count` exported calls, as many of each kind, each in an object of its own. */
+export async function timeExports(count: number): Promise<number> {
+  const kinds = Object.values(KINDS)
+  const texts = Array.from({ length: count }, (_, i) => {
+    const bundle = kinds[i % kinds.length]?.bundle ?? deniedBundle()
+    const { stdout } = statementIn(bundle).predicate.execution
+    const output = stdout === null ? '' : stdout.bytes === 2 ? '4\n' : '"found"'
+    return Buffer.from(exportFile(`object-${i}`, exportedRun(bundle, output)))
+  })
+  async function* parts() {
+    for (const [i, bytes] of texts.entries())
+      yield ok({ name: exportName(`object-${i}`, EXPORT_START, sha256(bytes)), bytes: ok(bytes) })
+  }
+  const began = performance.now()
+  const verified = await verifyParts(parts(), KEYS, 0)
+  const took = performance.now() - began
+  if (!verified.ok || verified.value.checks().some((check) => !check.ok))
+    throw new Error('an export of the bench does not verify')
+  return took / count
+}
+
 /** Processor time in milliseconds, so that other processes change little. */
 function timeOf(work: () => void): number {
   const began = process.cpuUsage()
@@ -73,7 +100,7 @@ function timeOf(work: () => void): number {
 }
 
 /** How many a second, if each kind is as frequent as the others. */
-export const perSecond = (costs: readonly Cost[], of: 'bundle' | 'floor'): number =>
+const perSecond = (costs: readonly Cost[], of: 'bundle' | 'floor'): number =>
   (1_000 * costs.length) / costs.reduce((sum, cost) => sum + cost[of], 0)
 
 export const verificationTables = (costs: readonly Cost[]): string[] => [

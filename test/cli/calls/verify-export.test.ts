@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { verifyExport } from '../../../cli/calls/verify-export.ts'
+import { partsAt, verifyExport, verifyParts } from '../../../cli/calls/verify-export.ts'
 import { sha256 } from '../../../shared/bytes/json.ts'
 import type { Bundle } from '../../../shared/evidence/bundle.ts'
 import { type Signer, seal } from '../../../shared/evidence/dsse.ts'
@@ -13,11 +13,13 @@ import { entryHash, GENESIS, type JournalEntry } from '../../../shared/evidence/
 import { TOMBSTONE_TYPE, type Tombstone } from '../../../shared/evidence/removal.ts'
 import type { ExportLine } from '../../../shared/wire/exports.ts'
 import {
-  chained,
   EDGE,
   executedBundle,
+  exportedRun,
+  exportFile,
   KEYS,
   REMOVAL,
+  runLine,
   STRANGER,
   tombstoneOf,
   WORKER,
@@ -64,21 +66,7 @@ const line = (tombstone: Tombstone, signer: Signer = EDGE): ExportLine => ({
   kind: 'tombstone',
   envelope: seal(TOMBSTONE_TYPE, tombstone, signer),
 })
-const RUN_LINE = {
-  kind: 'run',
-  run: {
-    id: RUN,
-    agent: 'dev',
-    session: 's',
-    channel: null,
-    device: null,
-    budget: { max_calls_per_run: 10, execution_timeout_ms: 1, max_denied_per_run: 1 },
-    state: 'open',
-    used: { calls: 1, denied: 1 },
-    created_at_ms: 1,
-    journal: { seq: 3, head: at(3).hash },
-  },
-} as const
+const RUN_LINE = runLine({ seq: 3, head: at(3).hash })
 const run: ExportLine = RUN_LINE
 const executed = executedBundle()
 const lineOf = (entry: JournalEntry | undefined) => ({ kind: 'entry', run: RUN, entry }) as ExportLine
@@ -91,16 +79,9 @@ const verify = (lines: readonly ExportLine[]) => verifyEditions([lines])
 async function verifyEditions(editions: readonly (readonly ExportLine[])[]) {
   const dir = mkdtempSync(join(tmpdir(), 'countersign-verify-'))
   onTestFinished(() => rmSync(dir, { recursive: true }))
-  const part: ExportLine = {
-    kind: 'part',
-    format: 'countersign-export/v2',
-    tenant: 'default',
-    object: RUN,
-    from: '0.0.0',
-  }
   mkdirSync(join(dir, RUN))
   for (const lines of editions) {
-    const text = `${[part, ...lines, { kind: 'end', next: null }].map((one) => JSON.stringify(one)).join('\n')}\n`
+    const text = exportFile(RUN, lines)
     writeFileSync(join(dir, RUN, `0.0.0-${sha256(text)}.jsonl`), text)
   }
   const verified = await verifyExport(dir, KEYS)
@@ -186,22 +167,39 @@ test('an entry that was removed between two exports is checked in whichever orde
     ).toEqual(['no call has a'])
 })
 
+test('threads reach the verdict that one process reaches, on any number of objects and files', async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'countersign-threads-'))
+  onTestFinished(() => rmSync(dir, { recursive: true }))
+  const good = [run, ...entries(1, 2, 3), line(ofCall())]
+  const forged = [run, ...entries(1, 2, 3), line(ofCall(), FORGER)]
+  const write = (object: string, from: string, next: string | null, lines: readonly ExportLine[]) => {
+    const text = exportFile(object, lines, from, next)
+    mkdirSync(join(dir, object), { recursive: true })
+    writeFileSync(join(dir, object, `${from}-${sha256(text)}.jsonl`), text)
+  }
+  for (let i = 0; i < 5; i++) write(`good-${i}`, '0.0.0', null, good)
+  write('split', '0.0.0', '0.2.0', [run, ...entries(1, 2)])
+  write('split', '0.2.0', null, [run, ...entries(3), line(ofCall())])
+  write('forged', '0.0.0', null, forged)
+  const verdictOf = async (alone: number) => {
+    const verified = await verifyParts(partsAt(dir), KEYS, alone)
+    if (!verified.ok) throw new Error(verified.error.detail)
+    const { value } = verified
+    return { checks: value.checks(), about: value.about(), ends: value.ends }
+  }
+  const here = await verdictOf(Number.POSITIVE_INFINITY)
+  expect(here.checks.flatMap(({ name, ok }) => (ok ? [] : [name]))).toEqual([
+    'an edge key signed each removal of evidence',
+    'the attestations are exactly those that the journals name',
+  ])
+  expect([here.about['files'], here.ends.size]).toEqual(['8', 1])
+  expect(await verdictOf(0)).toEqual(here)
+})
+
 describe('a call in an export is checked like one in a bundle', () => {
   type Line = { readonly bundle: Bundle; readonly output?: string; readonly snapshot?: object }
-  /** A run whose journal has the entries of the bundle, and the call. */
-  function linesOf({ bundle, output = '4\n', snapshot = bundle.snapshot }: Line): readonly ExportLine[] {
-    const { envelope, grant, call, removed } = bundle
-    const journal = chained(bundle.journal, 1, GENESIS.hash)
-    const [seq, head] = [journal.length, journal.at(-1)?.hash]
-    const stdout = Buffer.from(output).toString('base64')
-    const evidence = { envelope, grant, call, ...(removed === undefined ? {} : { removed }) }
-    return [
-      { kind: 'run', run: { ...RUN_LINE.run, journal: { seq, head } } },
-      ...journal.map((entry) => ({ kind: 'entry', run: RUN, entry })),
-      { kind: 'snapshot', snapshot },
-      { kind: 'call', call: call.call, state: 'succeeded', evidence, output: { stdout, stderr: '' } },
-    ] as ExportLine[] // the lines of `run` above, and parts of a bundle
-  }
+  const linesOf = ({ bundle, output, snapshot }: Line) =>
+    exportedRun(bundle, output, snapshot as typeof executed.snapshot) // maybe another
   const FAULT = 'each attestation is signed,'
   const journalled = (at: number, changes: Changes): Line => ({
     bundle: {
