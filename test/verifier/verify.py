@@ -1,6 +1,6 @@
 """Verifies Countersign's evidence by docs/evidence.md alone, with Python's standard library and openssl.
-usage: python3 verify.py SCHEMAS < questions, one JSON object {"bundle": TEXT, "keys": TEXT} per line. For each it prints
-the name of the first check that fails, as JSON, or null. test/shared/vectors/vectors.test.ts compares it with the product."""
+usage: python3 verify.py SCHEMAS [BUNDLE KEYS]. Without files it reads JSON objects {"bundle": TEXT, "keys": TEXT}, one per
+line. Prints the name of the first check that fails, as JSON, or null. test/shared/vectors/vectors.test.ts compares it."""
 import base64, decimal, functools, hashlib, json, pathlib, re, subprocess, sys, tempfile
 # ── JSON: strict reading, and the canonical form of RFC 8785 ──
 def exact(text):
@@ -32,7 +32,7 @@ def sha256(data): return hashlib.sha256(data).digest()
 def digest(value): return sha256(canonical(value).encode()).hex()
 # ── JSON Schema: the keywords that our schemas use ──
 TYPES = {"null": type(None), "boolean": bool, "integer": int, "number": float, "string": str, "array": list, "object": dict}
-SCHEMAS = {file.stem: json.loads(file.read_text("utf-8")) for file in pathlib.Path(sys.argv[1]).glob("*.json")}
+SCHEMAS = {file.stem: json.loads(file.read_text("utf-8")) for file in pathlib.Path(sys.argv[1] if sys.argv[1:] else sys.exit(__doc__)).glob("*.json")}
 def fits(name, value): return matches(SCHEMAS[name], value, SCHEMAS[name].get("$defs"))
 def matches(rule, value, named):
     if "$ref" in rule: return matches(named[rule["$ref"].split("/")[-1]], value, named)
@@ -394,5 +394,6 @@ def first_failure(bundle, keys):
         if not fits(schema, value) or (schema == "keys" and not are_keys(value)): return name + " is well-formed"
         keys = value if schema == "keys" else keys
     return next((name for name, holds in checks(value, keys) if not holds), None)
-for asked in map(json.loads, sys.stdin):
+files = [pathlib.Path(name).read_text("utf-8") for name in sys.argv[2:]]
+for asked in [dict(zip(("bundle", "keys"), files))] if files else map(json.loads, sys.stdin):
     print(json.dumps(first_failure(asked["bundle"], asked["keys"]), ensure_ascii=False))
