@@ -154,7 +154,7 @@ function make(files: PolicyTexts): Result<PolicySet> {
   const rules = new Map<string, Rule>()
   const errors: FieldError[] = []
   for (const [file, text] of Object.entries(files)) {
-    const parts = cedar.policySetTextToParts(text)
+    const { parts, written } = parse(text)
     if (parts.type === 'failure') {
       for (const error of parts.errors.slice(0, SHOWN)) {
         const { start, message, hint } = diagnosticOf(error)
@@ -168,11 +168,9 @@ function make(files: PolicyTexts): Result<PolicySet> {
     }
     if (parts.policy_templates.length > 0)
       errors.push({ at: file, message: 'templates are not supported; write the policy out' })
-    const written = inOrder(text, parts.policies)
     if (written.length !== parts.policies.length)
       errors.push({ at: file, message: 'these policies can’t be told apart; write them in several files' })
-    for (const [index, { at, text: policy }] of written.entries()) {
-      const read = cedar.policyToJson(policy)
+    for (const [index, { at, text: policy, read }] of written.entries()) {
       if (read.type === 'failure') {
         errors.push(...read.errors.map(({ message }) => ({ at: file, message })))
         continue
@@ -246,10 +244,31 @@ const sliceOf = (members: readonly Member[], within: Slice | null): Slice => ({
   within,
 })
 
-/** The policies that the engine found, in the order of the text. */
-function inOrder(text: string, policies: readonly string[]): Statement[] {
-  const found = new Set(policies)
-  return splitStatements(text).filter((part) => found.has(part.text))
+/** The engine's answers about a text, and the policies that it found, in the order of the text. */
+type ParsedText = {
+  readonly parts: ReturnType<typeof cedar.policySetTextToParts>
+  readonly written: readonly (Statement & { readonly read: ReturnType<typeof cedar.policyToJson> })[]
+}
+
+/** Texts of files, most recently used last: a new version of a set changes few of its files. */
+const parsed = new Map<string, ParsedText>()
+const TEXTS_KEPT = 64
+const LONGEST_TEXT_KEPT = 16_384
+
+function parse(text: string): ParsedText {
+  const made = parsed.get(text) ?? parseText(text)
+  parsed.delete(text)
+  if (text.length <= LONGEST_TEXT_KEPT && made.parts.type === 'success') parsed.set(text, made)
+  const [oldest] = parsed.keys()
+  if (parsed.size > TEXTS_KEPT && oldest !== undefined) parsed.delete(oldest)
+  return made
+}
+
+function parseText(text: string): ParsedText {
+  const parts = cedar.policySetTextToParts(text)
+  const found = new Set(parts.type === 'success' ? parts.policies : [])
+  const statements = splitStatements(text).filter((part) => found.has(part.text))
+  return { parts, written: statements.map((part) => ({ ...part, read: cedar.policyToJson(part.text) })) }
 }
 
 const nameOf = (notes: Readonly<Record<string, string | null>>, file: string, index: number): string =>
@@ -262,16 +281,9 @@ const nameOf = (notes: Readonly<Record<string, string | null>>, file: string, in
 export function policiesIn(files: PolicyTexts): Map<string, { file: string; text: string }> {
   const found = new Map<string, { file: string; text: string }>()
   for (const [file, text] of Object.entries(files)) {
-    const parts = cedar.policySetTextToParts(text)
-    const policies =
-      parts.type === 'success'
-        ? inOrder(text, parts.policies).map((part) => ({
-            policy: part.text,
-            read: cedar.policyToJson(part.text),
-          }))
-        : []
+    const { parts, written } = parse(text)
     if (parts.type === 'failure') found.set(file, { file, text })
-    for (const [index, { policy, read }] of policies.entries())
+    for (const [index, { text: policy, read }] of written.entries())
       found.set(nameOf(read.type === 'success' ? (read.json.annotations ?? {}) : {}, file, index), {
         file,
         text: policy,
