@@ -199,21 +199,11 @@ export const EXPORTED: readonly Held[] = [
     file: 'cli/log/witnesses.ts',
     tests: ['test/cli/log/verify-log.test.ts'],
     lines: [
-      [
-        'later.value.size < head.size',
-        'false',
-        'An old cosignature vouches for what the edge has added since.',
-      ],
       ['if (continued.value) return', 'return', 'The cosignature of a fork vouches for the log.'],
       [
         'if (later.value.origin !== head.origin) continue',
         '',
         'The cosignature of another log vouches for this one.',
-      ],
-      [
-        'votes.set(key.x, vote.value)',
-        'votes.set(String(votes.size), vote.value)',
-        'One witness counts as two.',
       ],
     ],
   },
