@@ -84,7 +84,7 @@ describe.concurrent('the demo', { timeout: 180_000 }, () => {
       /^ {4}│ \{"greeting":"Hello, Ada!"\}$/m,
       /^# the edge is stopped now/m,
       /^ {4}cosigned +witness\.example\/demo at 20/m,
-      /^ {2} {2}FAIL {2}no witness of this edge refuses the log: .*: the log was rolled back: it has \d+ leaves, and the witness has cosigned \d+$/m,
+      /^ {2} {2}FAIL {2}no witness of this edge refuses the log.*: the log was rolled back: it has \d+ leaves, and the witness has cosigned \d+$/m,
     ])
       expect(run.text).toMatch(part)
     for (const pattern of [/GET (http:\/\/127\.0\.0\.1:\d+)/, /address +(http:\/\/127\.0\.0\.1:\d+)/]) {
