@@ -109,6 +109,8 @@ async function ranCall(run?: string, key?: string): Promise<Call> {
   return read(call)
 }
 
+/** What is new in each answer; a bundle's proof is under the newest checkpoint. `attested` verifies it. */
+const CHANGING = /"request_id":"[^"]*"|retry: \d+|"log":\{[^}]*\}/g
 /** The answers of every route that reads a run and its calls, to its agent and to an operator. */
 async function answers(run: string, calls: readonly Call[]): Promise<Record<string, string>> {
   const paths = [
@@ -129,7 +131,7 @@ async function answers(run: string, calls: readonly Call[]): Promise<Record<stri
     for (const path of paths) {
       const answer = await fetch(`${fixtures.url}${path}`, { headers: { authorization: `Bearer ${key}` } })
       said[`${key === agent.key ? 'agent' : 'operator'} ${path}`] =
-        `${answer.status} ${(await answer.text()).replace(/"request_id":"[^"]*"|retry: \d+/g, '')}`
+        `${answer.status} ${(await answer.text()).replace(CHANGING, '')}`
     }
   return said
 }
