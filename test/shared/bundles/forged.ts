@@ -23,6 +23,11 @@ export const entry = (at: number): JournalEntry => {
 type Lie = readonly [name: string, checks: string | string[], entries: readonly JournalEntry[]]
 const LIES: readonly Lie[] = [
   ['begins after the proposal', [PROPOSED, ANSWERED], journal.slice(1)],
+  [
+    'begins with the same proposal of another call',
+    PROPOSED,
+    [{ ...entry(0), call: entry(1).call }, ...journal],
+  ],
   ['proposes another tool', PROPOSED, journal.with(0, withChanges(entry(0), { 'body.tool': 'other' }))],
   ['proposes another version', PROPOSED, journal.with(0, withChanges(entry(0), { 'body.version': 4 }))],
   ['proposes another digest', PROPOSED, journal.with(0, withChanges(entry(0), { 'body.digest': 'x' }))],
@@ -54,6 +59,7 @@ const LIES: readonly Lie[] = [
     journal.with(3, withChanges(entry(3), { 'body.policy_set': '' })),
   ],
   ['has a second claim', CLAIMED, journal.toSpliced(4, 0, withChanges(entry(3), { 'body.fence': 2 }))],
+  ['has the same claim twice', CLAIMED, journal.toSpliced(4, 0, entry(3))],
   ['lost the worker', CLAIMED, journal.toSpliced(4, 0, { ...entry(3), kind: 'worker_lost' })],
   ['ends in another way', ENDED, journal.with(4, { ...entry(4), kind: 'failed' })],
   ['withdraws it at the end', ENDED, journal.with(4, { ...entry(4), kind: 'withdrawn' })],
