@@ -6,8 +6,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Stack } from '../../infra/stack.ts'
 import { Fixtures } from '../support/fixtures.ts'
 import { startTestStack } from '../support/stack/stack.ts'
-import { expectedOf } from './conformance/baseline.ts'
-import { type Findings, runSuite } from './conformance/suite.ts'
+import { expectedOf, type Target } from './conformance/baseline.ts'
+import { type Findings, type Revision, runSuite } from './conformance/suite.ts'
 import { ConformanceTarget } from './conformance/target.ts'
 
 const RUNS = [
@@ -18,27 +18,27 @@ const RUNS = [
 ] as const
 
 let stack: Stack
+let fixtures: Fixtures
 const targets: ConformanceTarget[] = []
-const urls = new Map<string, string>()
 /** They run at the same time, because the suite mostly waits. */
 const runs = new Map<string, Promise<Findings>>()
 beforeAll(async () => {
   stack = await startTestStack({ loopbackChannels: true })
-  const fixtures = new Fixtures('suite', stack.dev)
-  const native = await ConformanceTarget.native(fixtures)
-  const [older, newer] = await Promise.all([
-    ConformanceTarget.protecting(fixtures, 'legacy'),
-    ConformanceTarget.protecting(fixtures, 'modern'),
-  ])
-  targets.push(native, older, newer)
+  fixtures = new Fixtures('suite', stack.dev)
   for (const [target, revision] of RUNS) {
-    const { url } = target === 'own tools' ? native : revision === '2025-11-25' ? older : newer
-    const run = runSuite(revision, url)
+    const run = runOn(target, revision)
     run.catch(() => undefined) // its test reports it
-    urls.set(`${target} ${revision}`, url)
     runs.set(`${target} ${revision}`, run)
   }
 })
+/** Runs the suite for an agent of its own, because equal calls of one agent are one call. */
+async function runOn(target: Target, revision: Revision): Promise<Findings> {
+  const opened = await (target === 'own tools'
+    ? ConformanceTarget.native(fixtures)
+    : ConformanceTarget.protecting(fixtures, revision === '2025-11-25' ? 'legacy' : 'modern'))
+  targets.push(opened)
+  return runSuite(revision, opened.url)
+}
 afterAll(async () => {
   await Promise.all(targets.map((target) => target.close()))
   await stack?.stop()
@@ -62,7 +62,7 @@ test.each(RUNS)('%s pass the conformance suite of %s, except for the baseline', 
   // The suite waits 600 ms for some answers, which is too short while all runs share a busy machine.
   if (!isDeepStrictEqual(failures, expected)) {
     await Promise.allSettled(runs.values())
-    failures = failuresOf(await runSuite(revision, urls.get(name) ?? ''), expected)
+    failures = failuresOf(await runOn(target, revision), expected)
   }
   expect(failures).toEqual(expected)
 })

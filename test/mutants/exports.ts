@@ -153,7 +153,7 @@ export const EXPORTED: readonly Held[] = [
     area: 'exports',
     file: 'cli/calls/verify-object.ts',
     tests: ['test/edge/export/log-export.test.ts'],
-    titled: 'a folder in which a call is missing',
+    titled: 'the log is exported and verified|a folder in which a call is missing',
     lines: [
       ['if (claimed.hasEnded)', 'if (false)', 'A call that ended twice passes verification.'],
       ['if (claimed.isClaimed)', 'if (false)', 'A call that was claimed twice passes verification.'],
