@@ -109,7 +109,7 @@ async function ranCall(run?: string, key?: string): Promise<Call> {
   return read(call)
 }
 
-/** What is new in each answer; a bundle's proof is under the newest checkpoint. `attested` verifies it. */
+/** Differs in each answer. A bundle's proof is under the newest checkpoint; `attested` verifies it. */
 const CHANGING = /"request_id":"[^"]*"|retry: \d+|"log":\{[^}]*\}/g
 /** The answers of every route that reads a run and its calls, to its agent and to an operator. */
 async function answers(run: string, calls: readonly Call[]): Promise<Record<string, string>> {

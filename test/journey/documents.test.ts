@@ -96,7 +96,7 @@ describe('commands', () => {
       const state = dirname(stack.state.dev)
       mkdirSync(join(folder, '.countersign'), { recursive: true })
       symlinkSync(stack.state.dev, join(folder, '.countersign/dev.json'))
-      // What documents read of the repository.
+      // Documents read these files of the repository.
       mkdirSync(join(folder, 'test'))
       for (const part of ['docs', 'test/verifier']) symlinkSync(join(ROOT, part), join(folder, part))
       // As infra/start.ts writes it; test/journey/start.test.ts checks that it does.
