@@ -140,11 +140,11 @@ export class Runs {
   /** Something was removed of all calls: their entry is replaced now. */
   async sealAgain(): Promise<void> {
     this.unsealedAt = 0
-    await this.#workOff(sealIfRested)
+    await this.#workOff((runs) => sealIfRested(runs))
   }
 
   /** Does what is due, delivers news, and seals the object if it has rested. */
-  async #workOff(seal: typeof sealInTurn): Promise<void> {
+  async #workOff(seal: (runs: Runs) => Promise<void>): Promise<void> {
     if (!this.store.tables.exist) return
     if (await isDeleted(this.env, this.archived.tenant)) return this.erase()
     const due = isShared(this.archived.object) ? this.store.runsDue(Date.now()) : this.store.runs

@@ -34,34 +34,34 @@ const MESSAGE_BYTES = 256 * 1024
 const TURNS = new SealingTurns()
 
 /** Called by the alarm. Seals the object, or sets the alarm for when it may be sealed or has a turn. */
-export async function sealInTurn(runs: Runs): Promise<void> {
-  const rested = restedAt(runs)
-  if (rested === null) return
-  if (Date.now() < rested) return runs.arm(rested)
-  const turn = await TURNS.take(Date.now(), () => sealIfRested(runs))
-  if (turn !== null) runs.arm(turn)
+export function sealInTurn(runs: Runs): Promise<void> {
+  return sealIfRested(runs, async (work) => {
+    const turn = await TURNS.take(Date.now(), work)
+    if (turn !== null) runs.arm(turn)
+  })
 }
 
-/** The same without a turn. */
-export async function sealIfRested(runs: Runs): Promise<void> {
+/** The same without a turn, unless `inTurn` makes it wait for one. */
+export async function sealIfRested(
+  runs: Runs,
+  inTurn: (work: () => Promise<void>) => Promise<void> = (work) => work(),
+): Promise<void> {
   const { store, env } = runs
-  const rested = restedAt(runs)
-  if (rested === null) return
+  if (!store.tables.exist || runs.isErased) return
+  const { sealAfterMs } = identityOf(env)
+  const rested = Math.max(store.lastEntryAt(), runs.unsealedAt) + sealAfterMs
   // Checked first, so that the alarm of a busy object reads nothing else.
   if (Date.now() < rested) return runs.arm(rested)
-  if (!mayRest(await runs.isDelivered(), store.nextDue())) return
-  const { sealAfterMs } = identityOf(env)
+  await inTurn(() => sealRested(runs, sealAfterMs))
+}
+
+async function sealRested(runs: Runs, sealAfterMs: number): Promise<void> {
+  if (!mayRest(await runs.isDelivered(), runs.store.nextDue())) return
   const again = await seal(runs, Date.now() - sealAfterMs).catch((thrown: unknown) => {
     logError(thrown)
     return Date.now()
   })
   if (again !== null && !runs.isErased) runs.arm(again + sealAfterMs)
-}
-
-/** Null if there is nothing to seal. */
-function restedAt({ store, env, unsealedAt, isErased }: Runs): number | null {
-  if (!store.tables.exist || isErased) return null
-  return Math.max(store.lastEntryAt(), unsealedAt) + identityOf(env).sealAfterMs
 }
 
 /**
